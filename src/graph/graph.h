@@ -1,0 +1,112 @@
+/*
+ * graph.h - a dataflow graph: nodes are ops, edges are tensors, variables are named state. Pure: no
+ * I/O, no kernels. Thread: one at a time.
+ *
+ * A node has one output. Shapes are known when a node is made; dimension 0 may be GR_BATCH, which a
+ * run fills in. Nodes are numbered in order of creation, and inputs come before users, so the
+ * numbers are a topological order.
+ */
+#ifndef GRAPH_GRAPH_H
+#define GRAPH_GRAPH_H
+
+#include "base/util.h"
+#include "verbena/status.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum { GR_RANK_MAX = 4, GR_IN_MAX = 4, GR_NAME_MAX = 64 };
+#define GR_BATCH UINT64_MAX /* a dimension known only in a run */
+
+enum gr_dtype { GR_F32, GR_I32 };
+
+struct gr_shape {
+    uint32_t rank;
+    uint64_t dim[GR_RANK_MAX];
+};
+
+/* A view while a node runs: dense, row-major; every dimension known. */
+struct gr_tensor {
+    void *data;
+    enum gr_dtype dtype;
+    struct gr_shape shape;
+};
+
+struct gr_node;
+struct graph;
+
+/* One kind of op; a file of src/ops gives one, and src/ops/ops.c lists them all. */
+struct gr_type {
+    const char *name; /* "matmul" */
+    uint32_t nin;
+    int inplace_of; /* the output may take the place of this input; -1: never */
+
+    /* From n->type, n->in, n->attr: fills n->dtype and n->shape. VB_INVAL: they do not fit; err says why
+     * in one line with the shapes. */
+    enum vb_st (*infer)(struct gr_node *n, struct vb_err *err);
+
+    /* Optional (NULL: not differentiable). Adds the nodes that give d(loss)/d(input i) from dout, the
+     * gradient of n's output, into din_out[i]; NULL where need[i] is false or there is none.
+     * Gradients are sums over samples. */
+    enum vb_st (*grad)(struct graph *g, struct gr_node *n, struct gr_node *dout, const bool *need,
+                       struct gr_node **din_out, struct vb_err *err);
+
+    /* Computes out from in. Rows may be 0. Never allocates. NULL: placeholder and variable. */
+    void (*run)(const struct gr_node *n, const struct gr_tensor *in, struct gr_tensor *out);
+};
+
+struct gr_node {
+    uint32_t id;
+    const struct gr_type *type;
+    char name[GR_NAME_MAX];
+    struct gr_node *in[GR_IN_MAX];
+    enum gr_dtype dtype;
+    struct gr_shape shape;
+    union {
+        struct {
+            bool ta, tb;
+        } matmul;
+        float value; /* constant */
+    } attr;
+    uint32_t init_fan_in, init_fan_out; /* variable: 0: zeros; else uniform, see worker/init.h */
+};
+
+extern const struct gr_type gr_placeholder, gr_variable; /* leaves: no run */
+
+VB_MUST_CHECK enum vb_st gr_new(struct graph **g_out);
+void gr_free(struct graph *g); /* takes NULL; nodes stay the graph's */
+
+uint32_t gr_count(const struct graph *g);
+struct gr_node *gr_at(const struct graph *g, uint32_t id);
+struct gr_node *gr_find(const struct graph *g, const char *name); /* NULL: none */
+
+/* Leaves. A name must be unique in the graph (VB_INVAL). The result stays the graph's. */
+VB_MUST_CHECK enum vb_st gr_add_placeholder(struct graph *g, const char *name, enum gr_dtype dtype,
+                                            struct gr_shape shape, struct gr_node **out,
+                                            struct vb_err *err);
+VB_MUST_CHECK enum vb_st gr_add_variable(struct graph *g, const char *name, struct gr_shape shape,
+                                         struct gr_node **out, struct vb_err *err);
+
+/* An op on `in[0..type->nin)`; proto gives attr (NULL: zero). name NULL: made from type and id. Runs
+ * shape inference: VB_INVAL and err when inputs do not fit. */
+VB_MUST_CHECK enum vb_st gr_add(struct graph *g, const struct gr_type *type, const char *name,
+                                struct gr_node *const *in, const struct gr_node *proto,
+                                struct gr_node **out, struct vb_err *err);
+
+/*
+ * Reverse-mode differentiation: adds nodes for d(loss)/d(var[i]) into grad_out[i]. loss is a scalar
+ * (rank 0). Contributions to one tensor are added in order of the users' numbers, last user first.
+ * VB_INVAL: loss does not depend on a variable, or an op on the way has no gradient (err names it).
+ */
+VB_MUST_CHECK enum vb_st gr_gradients(struct graph *g, struct gr_node *loss,
+                                      struct gr_node *const *var, uint32_t nvars,
+                                      struct gr_node **grad_out, struct vb_err *err);
+
+/* Marks what the fetches need: need[id] for all ids. */
+void gr_prune(const struct graph *g, struct gr_node *const *fetch, uint32_t nfetch, bool *need);
+
+uint64_t gr_elems(struct gr_shape s, uint64_t batch); /* GR_BATCH counted as batch; rank 0: 1 */
+bool gr_shape_eq(struct gr_shape a, struct gr_shape b);
+void gr_shape_str(struct gr_shape s, char *buf, size_t buf_bytes); /* "[batch, 784]" */
+
+#endif

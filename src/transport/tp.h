@@ -1,0 +1,195 @@
+/*
+ * tp.h - bytes between tasks: regions, links, ports, messages, waiting. Knows nothing of tensors or
+ * parameter servers.
+ *
+ * A task has one *node*. Its memory that others may see is in *regions*. Each thread that talks has
+ * a *port* and is the only one that uses it. A *link* joins the node to one peer over one way:
+ *   map   same host; messages in shared rings, the payload is read in place by the receiver
+ *   ucx   other hosts (TCP, later RDMA); a communication thread per node owns the UCX worker
+ *   loop  two nodes in one process; can delay, reorder, duplicate and drop by a seed (tests)
+ * A link has `channels` channels; channel c joins port c % nports of one end with port c % nports of
+ * the other. On one channel messages arrive once and in the order of sending (loop can be told to
+ * break that).
+ *
+ * A message is a header of at most 64 bytes, kept in the op, and a payload: a piece of one of the
+ * sender's regions. Set-up (node, regions, links) is one thread's work and comes first; from then on
+ * nothing here allocates, registers, locks or looks up.
+ *
+ * When may the payload be changed? When the protocol above has the peer's answer to this message. A
+ * receiver on `map` looks at the sender's memory itself, so `done` there says only that the op may be
+ * used again; on `ucx` it also says that the payload has been read.
+ */
+#ifndef TRANSPORT_TP_H
+#define TRANSPORT_TP_H
+
+#include "verbena/status.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum {
+    TP_HDR_MAX = 64,
+    TP_REGIONS_MAX = 16,
+    TP_PORTS_MAX = 16,
+    TP_OFFER_BYTES = 512,
+    TP_OFFER_FDS = 40,
+    TP_CHANNEL_SLOTS = 1024 /* messages in flight on one channel and direction, at most */
+};
+
+enum tp_way { TP_MAP, TP_UCX, TP_LOOP };
+
+struct tp_node;
+struct tp_port;
+struct tp_link;
+
+/* One send in flight. The caller owns it, zeroes it once, fills the upper part before each send and
+ * leaves it alone until done. */
+struct tp_op {
+    /* Runs exactly once per accepted send, from tp_progress or tp_wait of the sending port, never
+     * from inside tp_send. It marks and queues; it may send. NULL: nobody wants to know. */
+    void (*done)(struct tp_op *op, enum vb_st st);
+    uint64_t offset, bytes; /* payload: this piece of the region, 0 bytes: none */
+    uint32_t region;
+    uint32_t hdr_bytes;
+    /* 16 bytes of the back end's, directly before the header so that both leave in one piece */
+    uint64_t prefix[2];
+    _Alignas(8) unsigned char hdr[TP_HDR_MAX];
+    /* the back end's */
+    struct tp_op *next;
+    struct tp_link *link;
+    void *request;
+    enum vb_st st;
+};
+
+/* A message that arrived. Valid during on_msg only, but the payload stays: it is the peer's memory
+ * (view) until this side answers, or the place that `place` gave. */
+struct tp_rx {
+    struct tp_link *link;
+    const void *hdr; /* aligned to 8 */
+    uint32_t hdr_bytes;
+    uint32_t channel;
+    const void *payload; /* NULL: none */
+    uint64_t payload_bytes;
+    bool view; /* payload is the peer's own memory */
+};
+
+#define TP_PLACE_LATER ((void *)1) /* place: park it, ask again at tp_retry_places */
+
+struct tp_port_params {
+    void *arg;
+
+    /* thread: the port's, from tp_progress or tp_wait. A message has arrived, payload and all. */
+    void (*on_msg)(void *arg, const struct tp_rx *rx);
+
+    /*
+     * thread: the back end's own (ucx: communication thread; loop: the port's). Says where a
+     * payload goes that cannot be viewed: payload_bytes of memory inside one of the node's regions
+     * or any memory that outlives the link. NULL: such a message is not allowed; the link fails
+     * with VB_PROTO. Must check the header against the caller's own tables (sizes from the peer are
+     * hostile), must not block, and may read only what does not change or is atomic. NULL slot: no
+     * payload is ever accepted by place.
+     */
+    void *(*place)(void *arg, struct tp_link *link, const void *hdr, uint32_t hdr_bytes,
+                   uint64_t payload_bytes);
+};
+
+struct tp_node_params {
+    const char *name;   /* task name, for messages; copied */
+    unsigned nports;    /* 1..TP_PORTS_MAX */
+    uint64_t spin_ns;   /* how long a wait spins before it sleeps (wake_spin_ns) */
+    uint64_t loop_seed; /* loop: 0 delivers in order and at once; else see tp_loop.h */
+};
+
+VB_MUST_CHECK enum vb_st tp_node_open(const struct tp_node_params *p, struct tp_node **node_out);
+/* After every port's thread has ended. Takes NULL. Ends links, unmaps regions. */
+void tp_node_close(struct tp_node *n);
+
+/*
+ * A region: zeroed memory of our own (memfd, sealed against resizing, 2 MiB pages when the size is a
+ * multiple and there are any, populated: shortage is VB_NOMEM and a logged line here, never SIGBUS).
+ * Ids count from 0 in order of creation. Before the first link. Page-aligned.
+ */
+VB_MUST_CHECK enum vb_st tp_region_new(struct tp_node *n, uint64_t bytes, uint32_t *id_out);
+void *tp_region_base(const struct tp_node *n, uint32_t id);
+uint64_t tp_region_bytes(const struct tp_node *n, uint32_t id);
+
+/* Port i of the node; the callbacks must be set before its thread makes progress. */
+struct tp_port *tp_port(struct tp_node *n, unsigned i);
+void tp_port_set(struct tp_port *p, const struct tp_port_params *params);
+
+/*
+ * Links. Both ends make the link, exchange offers over a connection that has said hello, and connect.
+ * An offer is a blob and file descriptors. thread: the one that sets up (control), also while ports
+ * of other links are running.
+ */
+struct tp_offer {
+    uint32_t bytes, nfds;
+    unsigned char blob[TP_OFFER_BYTES];
+    int fds[TP_OFFER_FDS]; /* of the offer: closed by tp_offer_close once sent; received ones too */
+};
+void tp_offer_close(struct tp_offer *o); /* closes the descriptors, empties the offer */
+
+struct tp_link_params {
+    enum tp_way way;
+    const char *peer;      /* peer's task name; copied */
+    void *user;            /* tp_link_user gives it back */
+    unsigned channels;     /* 1..TP_PORTS_MAX, the same at both ends */
+    bool initiator;        /* exactly one end; on ucx it connects, the other listens */
+    const char *host;      /* ucx: numeric address: initiator: the peer's; else the one to listen on */
+    unsigned char key[32]; /* ucx: both ends hold it from hello; proves the data connection */
+};
+VB_MUST_CHECK enum vb_st tp_link_new(struct tp_node *n, const struct tp_link_params *p,
+                                     struct tp_link **link_out);
+/* gives: tp_offer_close. */
+VB_MUST_CHECK enum vb_st tp_link_offer(struct tp_link *l, struct tp_offer *offer_out);
+/* Checks the peer's offer as hostile and connects. Takes nothing: descriptors are duplicated. */
+VB_MUST_CHECK enum vb_st tp_link_connect(struct tp_link *l, const struct tp_offer *peer);
+/* VB_AGAIN: not yet (ucx connects asynchronously). VB_OK: messages may be sent. thread: any. */
+enum vb_st tp_link_ready(const struct tp_link *l);
+/* The peer is lost: every op ends with VB_UNREACHABLE at its port's next progress, later sends are
+ * refused, all ports wake. thread: any, any number of times. */
+void tp_link_fail(struct tp_link *l);
+bool tp_link_failed(const struct tp_link *l);
+void *tp_link_user(const struct tp_link *l);
+enum tp_way tp_link_way(const struct tp_link *l);
+
+/*
+ * map only: the peer's region `id`, mapped read-only, at `at` (page-aligned reserved address space,
+ * replaced) or anywhere (NULL). Stays until the node closes. VB_INVAL: not a map link, no such
+ * region, or another size than `bytes`. A payload that arrives from a region not mapped yet maps it.
+ * thread: set-up.
+ */
+VB_MUST_CHECK enum vb_st tp_link_map(struct tp_link *l, uint32_t id, uint64_t bytes, void *at,
+                                     const void **addr_out);
+
+struct tp_link_stats {
+    uint64_t sent_msgs, sent_bytes; /* bytes: payload */
+    uint64_t recv_msgs, recv_bytes;
+    uint64_t copied_bytes; /* of those, how many our own code copied */
+};
+/* Sums over channels; exact once the ports rest. thread: any. */
+struct tp_link_stats tp_link_stats(const struct tp_link *l);
+/* One line: way, device or address, protocol. Text into buf. */
+void tp_link_describe(const struct tp_link *l, char *buf, size_t buf_bytes);
+
+/*
+ * Starts a send on a channel of the link that belongs to this port. thread: the port's. Never
+ * blocks. VB_AGAIN: nothing was started, the ring is full, progress and retry. VB_UNREACHABLE: the
+ * link is dead, for good, nothing was started. Any other status is a caller's mistake (VB_INVAL: the
+ * piece is not inside the region).
+ */
+VB_MUST_CHECK enum vb_st tp_send(struct tp_port *p, struct tp_link *l, unsigned channel,
+                                 struct tp_op *op);
+
+/* Runs due callbacks, returns how many. 0: idle. Never sleeps. thread: the port's. */
+unsigned tp_progress(struct tp_port *p);
+/* Progress until at least one callback ran (returns how many), or tp_wake, or the deadline (0).
+ * Spins spin_ns, then sleeps. thread: the port's. */
+unsigned tp_wait(struct tp_port *p, uint64_t deadline_ns);
+/* Makes a tp_wait of that port return. thread: any. */
+void tp_wake(struct tp_port *p);
+/* Parked payloads of this port are asked for again (TP_PLACE_LATER). thread: the port's. */
+void tp_retry_places(struct tp_port *p);
+
+#endif
