@@ -15,7 +15,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { GR_RANK_MAX = 4, GR_IN_MAX = 4, GR_NAME_MAX = 64 };
+enum { GR_RANK_MAX = 4, GR_IN_MAX = 4, GR_NAME_MAX = 64, GR_SHAPE_TEXT = 96 };
 #define GR_BATCH UINT64_MAX /* a dimension known only in a run */
 
 enum gr_dtype { GR_F32, GR_I32 };
@@ -39,19 +39,22 @@ struct graph;
 struct gr_type {
     const char *name; /* "matmul" */
     uint32_t nin;
-    int inplace_of; /* the output may take the place of this input; -1: never */
+    /* The output may take the place of this input, when no other input and no later node reads it; -1:
+     * never. */
+    int inplace_of;
 
-    /* From n->type, n->in, n->attr: fills n->dtype and n->shape. VB_INVAL: they do not fit; err says why
-     * in one line with the shapes. */
+    /* From n->type, n->in, n->attr: fills n->dtype and n->shape. VB_INVAL: they do not fit; err says
+     * why in one line with the shapes. */
     enum vb_st (*infer)(struct gr_node *n, struct vb_err *err);
 
     /* Optional (NULL: not differentiable). Adds the nodes that give d(loss)/d(input i) from dout, the
-     * gradient of n's output, into din_out[i]; NULL where need[i] is false or there is none.
-     * Gradients are sums over samples. */
+     * gradient of n's output, into din_out[i], where need[i]; the others, and those that have none, stay
+     * NULL as they come. An element may be dout itself. Gradients are sums over samples. */
     enum vb_st (*grad)(struct graph *g, struct gr_node *n, struct gr_node *dout, const bool *need,
                        struct gr_node **din_out, struct vb_err *err);
 
-    /* Computes out from in. Rows may be 0. Never allocates. NULL: placeholder and variable. */
+    /* Computes out from in. Rows may be 0. Never allocates. NULL: placeholder and variable. What in holds
+     * is the caller's to check (labels of a class that exists). */
     void (*run)(const struct gr_node *n, const struct gr_tensor *in, struct gr_tensor *out);
 };
 
@@ -80,7 +83,8 @@ uint32_t gr_count(const struct graph *g);
 struct gr_node *gr_at(const struct graph *g, uint32_t id);
 struct gr_node *gr_find(const struct graph *g, const char *name); /* NULL: none */
 
-/* Leaves. A name must be unique in the graph (VB_INVAL). The result stays the graph's. */
+/* Leaves. A name must be unique in the graph and shorter than GR_NAME_MAX, no dimension is 0, only the
+ * first dimension of a placeholder may be GR_BATCH (VB_INVAL). The result stays the graph's. */
 VB_MUST_CHECK enum vb_st gr_add_placeholder(struct graph *g, const char *name, enum gr_dtype dtype,
                                             struct gr_shape shape, struct gr_node **out,
                                             struct vb_err *err);
@@ -96,17 +100,23 @@ VB_MUST_CHECK enum vb_st gr_add(struct graph *g, const struct gr_type *type, con
 /*
  * Reverse-mode differentiation: adds nodes for d(loss)/d(var[i]) into grad_out[i]. loss is a scalar
  * (rank 0). Contributions to one tensor are added in order of the users' numbers, last user first.
+ * The graph knows no ops, so it is told two: `add` (two inputs of one shape, their sum) and `constant`
+ * (no input; the scalar attr.value), from which the gradient of loss itself, 1, is made.
  * VB_INVAL: loss does not depend on a variable, or an op on the way has no gradient (err names it).
+ * After a failure the nodes added so far stay, with no users.
  */
-VB_MUST_CHECK enum vb_st gr_gradients(struct graph *g, struct gr_node *loss,
+VB_MUST_CHECK enum vb_st gr_gradients(struct graph *g, const struct gr_type *add,
+                                      const struct gr_type *constant, struct gr_node *loss,
                                       struct gr_node *const *var, uint32_t nvars,
                                       struct gr_node **grad_out, struct vb_err *err);
 
-/* Marks what the fetches need: need[id] for all ids. */
+/* Marks what the fetches need: sets need[id] for all ids, gr_count of them. */
 void gr_prune(const struct graph *g, struct gr_node *const *fetch, uint32_t nfetch, bool *need);
 
-uint64_t gr_elems(struct gr_shape s, uint64_t batch); /* GR_BATCH counted as batch; rank 0: 1 */
+/* GR_BATCH counted as batch; rank 0: 1; UINT64_MAX: more than 64 bits hold. */
+uint64_t gr_elems(struct gr_shape s, uint64_t batch);
 bool gr_shape_eq(struct gr_shape a, struct gr_shape b);
-void gr_shape_str(struct gr_shape s, char *buf, size_t buf_bytes); /* "[batch, 784]" */
+/* "[batch, 784]"; GR_SHAPE_TEXT bytes hold any shape. */
+void gr_shape_str(struct gr_shape s, char *buf, size_t buf_bytes);
 
 #endif

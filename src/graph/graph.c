@@ -1,0 +1,222 @@
+#include "graph/graph.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct graph {
+    uint32_t n, room;
+    struct gr_node **node;
+};
+
+const struct gr_type gr_placeholder = { .name = "placeholder", .inplace_of = -1 };
+const struct gr_type gr_variable = { .name = "variable", .inplace_of = -1 };
+
+enum vb_st gr_new(struct graph **g_out)
+{
+    struct graph *g = calloc(1, sizeof(*g));
+
+    if (g == NULL)
+        return VB_NOMEM;
+    *g_out = g;
+    return VB_OK;
+}
+
+void gr_free(struct graph *g)
+{
+    if (g == NULL)
+        return;
+    for (uint32_t i = 0; i < g->n; i++)
+        free(g->node[i]);
+    free(g->node);
+    free(g);
+}
+
+uint32_t gr_count(const struct graph *g)
+{
+    return g->n;
+}
+
+struct gr_node *gr_at(const struct graph *g, uint32_t id)
+{
+    return g->node[id];
+}
+
+struct gr_node *gr_find(const struct graph *g, const char *name)
+{
+    for (uint32_t i = 0; i < g->n; i++)
+        if (strcmp(g->node[i]->name, name) == 0)
+            return g->node[i];
+    return NULL;
+}
+
+static enum vb_st no_memory(struct vb_err *err)
+{
+    vb_err_set(err, "out of memory for a node of the graph");
+    return VB_NOMEM;
+}
+
+/* Makes room for one more node, so that the push that follows cannot fail. */
+static enum vb_st reserve(struct graph *g, struct vb_err *err)
+{
+    if (g->n < g->room)
+        return VB_OK;
+    const uint32_t room = g->room == 0 ? 64 : g->room * 2;
+    struct gr_node **node = realloc(g->node, (size_t)room * sizeof(struct gr_node *));
+
+    if (node == NULL)
+        return no_memory(err);
+    g->node = node;
+    g->room = room;
+    return VB_OK;
+}
+
+static enum vb_st name_given(const struct graph *g, struct gr_node *n, const char *name,
+                             struct vb_err *err)
+{
+    const size_t bytes = strlen(name);
+
+    if (bytes == 0 || bytes >= GR_NAME_MAX) {
+        vb_err_set(err, "%s '%s': a name has 1 to %d bytes", n->type->name, name, GR_NAME_MAX - 1);
+        return VB_INVAL;
+    }
+    if (gr_find(g, name) != NULL) {
+        vb_err_set(err, "%s '%s': the graph has a %s of this name already", n->type->name, name,
+                   gr_find(g, name)->type->name);
+        return VB_INVAL;
+    }
+    memcpy(n->name, name, bytes + 1);
+    return VB_OK;
+}
+
+static void name_made(const struct graph *g, struct gr_node *n)
+{
+    snprintf(n->name, sizeof(n->name), "%.32s_%" PRIu32, n->type->name, n->id);
+    for (uint32_t i = 1; gr_find(g, n->name) != NULL; i++)
+        snprintf(n->name, sizeof(n->name), "%.32s_%" PRIu32 "_%" PRIu32, n->type->name, n->id, i);
+}
+
+/* A node with its name, not yet in the graph; gives: free. */
+static enum vb_st node_new(struct graph *g, const struct gr_type *type, const char *name,
+                           struct gr_node **out, struct vb_err *err)
+{
+    enum vb_st st = reserve(g, err);
+    struct gr_node *n = NULL;
+
+    if (st != VB_OK)
+        return st;
+    n = calloc(1, sizeof(*n));
+    if (n == NULL)
+        return no_memory(err);
+    n->id = g->n;
+    n->type = type;
+    if (name == NULL)
+        name_made(g, n);
+    else
+        st = name_given(g, n, name, err);
+    if (st != VB_OK) {
+        free(n);
+        return st;
+    }
+    *out = n;
+    return VB_OK;
+}
+
+static void push(struct graph *g, struct gr_node *n, struct gr_node **out)
+{
+    g->node[g->n++] = n;
+    *out = n;
+}
+
+static enum vb_st leaf_shape(const struct gr_node *n, struct vb_err *err)
+{
+    char shape[GR_SHAPE_TEXT];
+
+    if (n->shape.rank > GR_RANK_MAX) {
+        vb_err_set(err, "%s '%s': rank %" PRIu32 ", at most %d", n->type->name, n->name,
+                   n->shape.rank, GR_RANK_MAX);
+        return VB_INVAL;
+    }
+    gr_shape_str(n->shape, shape, sizeof(shape));
+    for (uint32_t i = 0; i < n->shape.rank; i++) {
+        const bool batch = n->shape.dim[i] == GR_BATCH;
+
+        if (n->shape.dim[i] == 0 || (batch && (i > 0 || n->type == &gr_variable))) {
+            vb_err_set(err, "%s '%s': dimension %" PRIu32 " of %s must be a number from 1",
+                       n->type->name, n->name, i, shape);
+            return VB_INVAL;
+        }
+    }
+    /* bytes of it are counted in 64 bits, and signed in places */
+    if (gr_elems(n->shape, 1) > INT64_MAX / 8) {
+        vb_err_set(err, "%s '%s': %s has more elements than can be counted", n->type->name, n->name,
+                   shape);
+        return VB_INVAL;
+    }
+    return VB_OK;
+}
+
+static enum vb_st add_leaf(struct graph *g, const struct gr_type *type, const char *name,
+                           enum gr_dtype dtype, struct gr_shape shape, struct gr_node **out,
+                           struct vb_err *err)
+{
+    struct gr_node *n = NULL;
+    enum vb_st st = node_new(g, type, name, &n, err);
+
+    if (st != VB_OK)
+        return st;
+    n->dtype = dtype;
+    n->shape = shape;
+    st = leaf_shape(n, err);
+    if (st != VB_OK) {
+        free(n);
+        return st;
+    }
+    push(g, n, out);
+    return VB_OK;
+}
+
+enum vb_st gr_add_placeholder(struct graph *g, const char *name, enum gr_dtype dtype,
+                              struct gr_shape shape, struct gr_node **out, struct vb_err *err)
+{
+    return add_leaf(g, &gr_placeholder, name, dtype, shape, out, err);
+}
+
+enum vb_st gr_add_variable(struct graph *g, const char *name, struct gr_shape shape,
+                           struct gr_node **out, struct vb_err *err)
+{
+    return add_leaf(g, &gr_variable, name, GR_F32, shape, out, err);
+}
+
+enum vb_st gr_add(struct graph *g, const struct gr_type *type, const char *name,
+                  struct gr_node *const *in, const struct gr_node *proto, struct gr_node **out,
+                  struct vb_err *err)
+{
+    struct gr_node *n = NULL;
+    enum vb_st st = node_new(g, type, name, &n, err);
+
+    if (st != VB_OK)
+        return st;
+    for (uint32_t i = 0; i < type->nin; i++)
+        n->in[i] = in[i];
+    if (proto != NULL)
+        n->attr = proto->attr;
+    st = type->infer(n, err);
+    if (st != VB_OK) {
+        free(n);
+        return st;
+    }
+    push(g, n, out);
+    return VB_OK;
+}
+
+void gr_prune(const struct graph *g, struct gr_node *const *fetch, uint32_t nfetch, bool *need)
+{
+    memset(need, 0, g->n * sizeof(*need));
+    for (uint32_t i = 0; i < nfetch; i++)
+        need[fetch[i]->id] = true;
+    for (uint32_t id = g->n; id-- > 0;)
+        for (uint32_t i = 0; need[id] && i < g->node[id]->type->nin; i++)
+            need[g->node[id]->in[i]->id] = true;
+}
