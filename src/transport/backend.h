@@ -12,6 +12,7 @@
 #include "transport/tp.h"
 #include "transport/wake.h"
 
+#include <assert.h>
 #include <stdatomic.h>
 
 struct tp_region {
@@ -24,12 +25,12 @@ struct tp_port {
     struct tp_node *node;
     unsigned index;
     struct tp_port_params cb;
-    struct wake wake;              /* word in the node's shared port page */
-    atomic_bool nudged;            /* tp_wake was called */
+    struct wake wake;                    /* word in the node's shared port page */
+    atomic_bool nudged;                  /* tp_wake was called */
     struct tp_op *done_head, *done_tail; /* finished ops whose done has not run yet */
 };
 
-struct tp_counts {                 /* one per channel; written by one thread, read by any */
+struct tp_counts { /* one per channel; written by one thread, read by any */
     _Alignas(64) atomic_uint_fast64_t sent_msgs, sent_bytes, recv_msgs, recv_bytes, copied_bytes;
 };
 
@@ -49,7 +50,8 @@ struct tp_link {
     struct tp_counts counts[TP_PORTS_MAX];
 };
 
-enum { TP_LINKS_MAX = 1024, TP_NWAYS = 3 };
+enum { TP_LINKS_MAX = 1024, TP_NWAYS = 3, TP_WORDS_BYTES = 4096 };
+static_assert(TP_PORTS_MAX * sizeof(struct wake_word) <= TP_WORDS_BYTES, "a page holds the words");
 
 struct tp_node {
     char name[64];
@@ -61,7 +63,8 @@ struct tp_node {
     struct wake_word *words; /* nports words, shared page */
     int words_fd;
     struct tp_link *link[TP_LINKS_MAX];
-    void *be_node[TP_NWAYS]; /* by enum tp_way; made by node_open at the first link of that way */
+    void *_Atomic be_node[TP_NWAYS]; /* by enum tp_way; made by node_open at that way's first link,
+                                        while ports may be running */
 };
 
 struct tp_backend {
@@ -96,7 +99,16 @@ struct tp_backend {
 
 extern const struct tp_backend tp_map_backend, tp_ucx_backend, tp_loop_backend;
 
+/* By enum tp_way; NULL: not built in. */
+extern const struct tp_backend *const tp_backends[TP_NWAYS];
+
 /* The op is finished: its done runs in the port's next progress. thread: the port's. */
 void tp_port_done(struct tp_port *p, struct tp_op *op, enum vb_st st);
+
+/* A message is complete: counts it and runs on_msg. thread: the port's. */
+void tp_port_deliver(struct tp_port *p, const struct tp_rx *rx, uint64_t copied_bytes);
+
+/* Zeroed memory for a private link, aligned as struct tp_link wants. gives: free. */
+void *tp_link_alloc(size_t bytes);
 
 #endif

@@ -1,0 +1,7 @@
+#include "transport/backend.h"
+
+const struct tp_backend *const tp_backends[TP_NWAYS] = {
+    [TP_MAP] = &tp_map_backend,
+    [TP_UCX] = NULL,
+    [TP_LOOP] = &tp_loop_backend,
+};
