@@ -1,7 +1,7 @@
 /*
- * autodiff.c - reverse mode. Node numbers are a topological order, so one pass from the loss down meets
- * every node after all its users, when its gradient is complete. A node is worked on when the loss
- * depends on it (it has a gradient) and it depends on a wanted variable (live).
+ * autodiff.c - reverse mode. Node numbers are a topological order, so one pass from the loss down
+ * meets every node after all its users, when its gradient is complete. A node is worked on when the
+ * loss depends on it (it has a gradient) and it depends on a wanted variable (live).
  */
 #include "graph/graph.h"
 

@@ -129,7 +129,20 @@ static void push(struct graph *g, struct gr_node *n, struct gr_node **out)
     *out = n;
 }
 
-static enum vb_st leaf_shape(const struct gr_node *n, struct vb_err *err)
+/* Bytes of a tensor are counted in 64 bits, and signed in places; a run has the batch on top. */
+static enum vb_st check_elems(const struct gr_node *n, struct vb_err *err)
+{
+    char shape[GR_SHAPE_TEXT];
+
+    if (gr_elems(n->shape, 1) <= INT64_MAX / 8)
+        return VB_OK;
+    gr_shape_str(n->shape, shape, sizeof(shape));
+    vb_err_set(err, "%s '%s': %s has more elements than can be counted", n->type->name, n->name,
+               shape);
+    return VB_INVAL;
+}
+
+static enum vb_st check_leaf(const struct gr_node *n, struct vb_err *err)
 {
     char shape[GR_SHAPE_TEXT];
 
@@ -138,23 +151,17 @@ static enum vb_st leaf_shape(const struct gr_node *n, struct vb_err *err)
                    n->shape.rank, GR_RANK_MAX);
         return VB_INVAL;
     }
-    gr_shape_str(n->shape, shape, sizeof(shape));
     for (uint32_t i = 0; i < n->shape.rank; i++) {
         const bool batch = n->shape.dim[i] == GR_BATCH;
 
         if (n->shape.dim[i] == 0 || (batch && (i > 0 || n->type == &gr_variable))) {
+            gr_shape_str(n->shape, shape, sizeof(shape));
             vb_err_set(err, "%s '%s': dimension %" PRIu32 " of %s must be a number from 1",
                        n->type->name, n->name, i, shape);
             return VB_INVAL;
         }
     }
-    /* bytes of it are counted in 64 bits, and signed in places */
-    if (gr_elems(n->shape, 1) > INT64_MAX / 8) {
-        vb_err_set(err, "%s '%s': %s has more elements than can be counted", n->type->name, n->name,
-                   shape);
-        return VB_INVAL;
-    }
-    return VB_OK;
+    return check_elems(n, err);
 }
 
 static enum vb_st add_leaf(struct graph *g, const struct gr_type *type, const char *name,
@@ -168,7 +175,7 @@ static enum vb_st add_leaf(struct graph *g, const struct gr_type *type, const ch
         return st;
     n->dtype = dtype;
     n->shape = shape;
-    st = leaf_shape(n, err);
+    st = check_leaf(n, err);
     if (st != VB_OK) {
         free(n);
         return st;
@@ -203,6 +210,8 @@ enum vb_st gr_add(struct graph *g, const struct gr_type *type, const char *name,
     if (proto != NULL)
         n->attr = proto->attr;
     st = type->infer(n, err);
+    if (st == VB_OK)
+        st = check_elems(n, err);
     if (st != VB_OK) {
         free(n);
         return st;

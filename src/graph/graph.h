@@ -39,22 +39,22 @@ struct graph;
 struct gr_type {
     const char *name; /* "matmul" */
     uint32_t nin;
-    /* The output may take the place of this input, when no other input and no later node reads it; -1:
-     * never. */
+    /* The output may take the place of this input, when no other input and no later node reads it;
+     * -1: never. */
     int inplace_of;
 
-    /* From n->type, n->in, n->attr: fills n->dtype and n->shape. VB_INVAL: they do not fit; err says
-     * why in one line with the shapes. */
+    /* From n->type, n->in, n->attr: fills n->dtype and n->shape. VB_INVAL: they do not fit; err
+     * says why in one line with the shapes. */
     enum vb_st (*infer)(struct gr_node *n, struct vb_err *err);
 
-    /* Optional (NULL: not differentiable). Adds the nodes that give d(loss)/d(input i) from dout, the
-     * gradient of n's output, into din_out[i], where need[i]; the others, and those that have none, stay
-     * NULL as they come. An element may be dout itself. Gradients are sums over samples. */
+    /* Optional (NULL: not differentiable). Adds the nodes that give d(loss)/d(input i) from dout,
+     * the gradient of n's output, into din_out[i], where need[i]; the others, and those that have
+     * none, stay NULL as they come. An element may be dout itself. Sums over samples, no means. */
     enum vb_st (*grad)(struct graph *g, struct gr_node *n, struct gr_node *dout, const bool *need,
                        struct gr_node **din_out, struct vb_err *err);
 
-    /* Computes out from in. Rows may be 0. Never allocates. NULL: placeholder and variable. What in holds
-     * is the caller's to check (labels of a class that exists). */
+    /* Computes out from in. Rows may be 0. Never allocates. NULL: placeholder and variable. What in
+     * holds is the caller's to check (labels of a class that exists). */
     void (*run)(const struct gr_node *n, const struct gr_tensor *in, struct gr_tensor *out);
 };
 
@@ -83,16 +83,16 @@ uint32_t gr_count(const struct graph *g);
 struct gr_node *gr_at(const struct graph *g, uint32_t id);
 struct gr_node *gr_find(const struct graph *g, const char *name); /* NULL: none */
 
-/* Leaves. A name must be unique in the graph and shorter than GR_NAME_MAX, no dimension is 0, only the
- * first dimension of a placeholder may be GR_BATCH (VB_INVAL). The result stays the graph's. */
+/* Leaves. A name must be unique in the graph and shorter than GR_NAME_MAX, no dimension is 0, only
+ * the first dimension of a placeholder may be GR_BATCH (VB_INVAL). The result stays the graph's. */
 VB_MUST_CHECK enum vb_st gr_add_placeholder(struct graph *g, const char *name, enum gr_dtype dtype,
                                             struct gr_shape shape, struct gr_node **out,
                                             struct vb_err *err);
 VB_MUST_CHECK enum vb_st gr_add_variable(struct graph *g, const char *name, struct gr_shape shape,
                                          struct gr_node **out, struct vb_err *err);
 
-/* An op on `in[0..type->nin)`; proto gives attr (NULL: zero). name NULL: made from type and id. Runs
- * shape inference: VB_INVAL and err when inputs do not fit. */
+/* An op on `in[0..type->nin)`; proto gives attr (NULL: zero). name NULL: made from type and id.
+ * Runs shape inference: VB_INVAL and err when inputs do not fit. */
 VB_MUST_CHECK enum vb_st gr_add(struct graph *g, const struct gr_type *type, const char *name,
                                 struct gr_node *const *in, const struct gr_node *proto,
                                 struct gr_node **out, struct vb_err *err);
@@ -100,8 +100,8 @@ VB_MUST_CHECK enum vb_st gr_add(struct graph *g, const struct gr_type *type, con
 /*
  * Reverse-mode differentiation: adds nodes for d(loss)/d(var[i]) into grad_out[i]. loss is a scalar
  * (rank 0). Contributions to one tensor are added in order of the users' numbers, last user first.
- * The graph knows no ops, so it is told two: `add` (two inputs of one shape, their sum) and `constant`
- * (no input; the scalar attr.value), from which the gradient of loss itself, 1, is made.
+ * The graph knows no ops, so it is told two: `add` (two inputs of one shape, their sum) and
+ * `constant` (no input; the scalar attr.value), from which the gradient of loss itself, 1, is made.
  * VB_INVAL: loss does not depend on a variable, or an op on the way has no gradient (err names it).
  * After a failure the nodes added so far stay, with no users.
  */

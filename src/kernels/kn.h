@@ -22,7 +22,7 @@ enum kn_opt_kind { KN_SGD, KN_MOMENTUM, KN_ADAM };
  *   sgd       w -= rate * g
  *   momentum  m = beta1 * m + g;  w -= rate * m                       (Polyak 1964; no dampening)
  *   adam      m = beta1 * m + (1 - beta1) * g;  v = beta2 * v + (1 - beta2) * (g * g)
- *             w -= rate_t * m / (sqrt(v) * inv_c2 + eps)              (Kingma & Ba 2015, algorithm 1)
+ *             w -= rate_t * m / (sqrt(v) * inv_c2 + eps)           (Kingma & Ba 2015, algorithm 1)
  *             where rate_t = rate / (1 - beta1^t), inv_c2 = 1 / sqrt(1 - beta2^t), t from 1
  * All in float, each operation rounded once, in the order written (left to right).
  */
@@ -36,7 +36,7 @@ size_t kn_opt_state(enum kn_opt_kind kind);
 
 /* What differs from step to step; made by kn_opt_step in double, then rounded once to float. */
 struct kn_step {
-    float scale;          /* 1 / samples */
+    float scale;          /* 1 / samples; 0 when there are none */
     float rate_t, inv_c2; /* adam */
 };
 struct kn_step kn_opt_step(const struct kn_opt *o, uint64_t t, uint64_t samples);
@@ -57,7 +57,7 @@ struct kn_ops {
     void (*add)(float *restrict y, const float *restrict x, size_t n);
     /* y[r][c] = x[r][c] + b[c]; y may be x. */
     void (*bias_add)(float *y, const float *x, const float *restrict b, size_t rows, size_t cols);
-    /* y[c] = sum over r of x[r][c], rows added in index order, starting from row 0 (rows 0: zeros). */
+    /* y[c] = sum over r of x[r][c], rows added in index order, from row 0 on (no rows: zeros). */
     void (*col_sum)(float *restrict y, const float *restrict x, size_t rows, size_t cols);
     /* y[i] = x[i] > 0 ? x[i] : 0; y may be x. */
     void (*relu)(float *y, const float *x, size_t n);
@@ -82,20 +82,20 @@ void kn_softmax_xent(float *loss, const float *x, const int32_t *label, size_t r
 /* dx[r][c] = dloss * (softmax(x[r])[c] - (c == label[r])); dx may be x. */
 void kn_softmax_xent_grad(float *dx, const float *x, const int32_t *label, float dloss, size_t rows,
                           size_t cols);
-/* How many rows have their (first) largest element at label. */
+/* How many rows have their (first) largest element at label; a row with a NaN has not. */
 size_t kn_count_correct(const float *x, const int32_t *label, size_t rows, size_t cols);
 
 /* c[m][n] = op(a) * op(b), row-major and dense; ta: a is stored [k][m]; tb: b is stored [n][k].
- * BLAS (OpenBLAS). rows of zero are fine (k == 0: c is zeroed). */
+ * BLAS (OpenBLAS). m, n, k are at most INT_MAX; zero is fine (k == 0: c is zeroed). */
 void kn_gemm(float *c, const float *a, const float *b, bool ta, bool tb, size_t m, size_t n,
              size_t k);
 /* Threads that kn_gemm may use in this process. */
 void kn_gemm_threads(unsigned n);
 /*
  * OpenBLAS 0.3.21 does not know newer CPUs and then runs its oldest kernels (2-4x slower). When
- * OPENBLAS_CORETYPE is not set and the library fell back to a generic core though the CPU has AVX2 or
- * AVX-512: the name of the right core type, else NULL. It is read when the library loads, so the
- * caller sets the variable and executes itself again.
+ * OPENBLAS_CORETYPE is not set and the library fell back to a core without AVX2 though the CPU has
+ * it: the name of the right core type, else NULL. It is read when the library loads, so the caller
+ * sets the variable and executes itself again.
  */
 const char *kn_gemm_better_core(void);
 

@@ -1,6 +1,7 @@
 /*
- * softmax.c - the loss of a classifier. A row is shifted by its largest element, so that no exponential
- * overflows; exponentials and sums are in double: the rows are short next to the products before them.
+ * softmax.c - the loss of a classifier. A row is shifted by its largest element, so that no
+ * exponential overflows; exponentials and sums are in double: the rows are short next to the
+ * products before them.
  */
 #include "kernels/kn.h"
 

@@ -1,4 +1,4 @@
-/* Building and differentiating graphs, with two toy ops of this file: the graph itself knows none. */
+/* Building and differentiating graphs, with toy ops of this file: the graph itself knows none. */
 #include "graph/graph.h"
 
 #include <criterion/criterion.h>

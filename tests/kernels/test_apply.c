@@ -97,7 +97,8 @@ static void state_init(void)
     got = want;
 }
 
-/* Three steps of n elements that start `at` elements into their arrays; all other elements must stay. */
+/* Three steps of n elements that start `at` elements into their arrays; all other elements must
+ * stay. */
 static void check(const struct kn_ops *k, const struct kn_opt *o, size_t ng, size_t at, size_t n)
 {
     const float *g[KN_SUM_MAX];
