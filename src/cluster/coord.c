@@ -1,0 +1,118 @@
+#include "cluster/coord.h"
+
+#include <string.h>
+
+enum vb_st coord_init(struct coord *c, const struct cl_spec *spec)
+{
+    *c = (struct coord){ .spec = spec, .task = calloc(cl_ntasks(spec), sizeof(*c->task)) };
+    return c->task != NULL ? VB_OK : VB_NOMEM;
+}
+
+void coord_fini(struct coord *c)
+{
+    free(c->task);
+    c->task = NULL;
+}
+
+void coord_in(struct coord *c, uint32_t rank)
+{
+    c->task[rank].in = true;
+}
+
+enum vb_st coord_ready(struct coord *c, uint32_t rank)
+{
+    struct coord_task *t = &c->task[rank];
+
+    if (t->ready)
+        return VB_PROTO;
+    t->ready = true;
+    c->nready++;
+    return VB_OK;
+}
+
+enum vb_st coord_reduce(struct coord *c, uint32_t rank, const struct wire_reduce *r)
+{
+    struct coord_task *t = &c->task[rank];
+    uint8_t *n = &c->n[r->tag % COORD_OPEN];
+
+    if (cl_rank_job(c->spec, rank) != CL_WORKER || t->finished || !c->started)
+        return VB_PROTO;
+    if (r->tag != t->ntags || r->tag - c->done_tags >= COORD_OPEN)
+        return VB_PROTO;
+    if (r->n == 0 || r->n > WIRE_REDUCE_MAX || (*n != 0 && *n != r->n))
+        return VB_PROTO;
+    *n = (uint8_t)r->n;
+    t->ntags++;
+    memcpy(t->v[r->tag % COORD_OPEN], r->v, sizeof(r->v));
+    return VB_OK;
+}
+
+enum vb_st coord_finish(struct coord *c, uint32_t rank)
+{
+    struct coord_task *t = &c->task[rank];
+
+    if (cl_rank_job(c->spec, rank) != CL_WORKER || t->finished || !c->started)
+        return VB_PROTO;
+    t->finished = true;
+    c->nfinished++;
+    return VB_OK;
+}
+
+uint32_t coord_missing(const struct coord *c, uint32_t *ranks, uint32_t max)
+{
+    const uint32_t ntasks = cl_ntasks(c->spec);
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; i < ntasks; i++)
+        if (!c->task[i].in && n++ < max)
+            ranks[n - 1] = i;
+    if (n > 0)
+        return n;
+    for (uint32_t i = 0; i < ntasks; i++)
+        if (!c->task[i].ready && n++ < max)
+            ranks[n - 1] = i;
+    return n;
+}
+
+static bool gave(const struct coord_task *t, uint32_t tag)
+{
+    return t->ntags > tag;
+}
+
+/* Somebody gave something under the lowest open tag, and everybody else did or has finished. */
+static bool tag_is_complete(const struct coord *c)
+{
+    if (c->n[c->done_tags % COORD_OPEN] == 0)
+        return false;
+    for (uint32_t i = c->spec->nps; i < cl_ntasks(c->spec); i++)
+        if (!gave(&c->task[i], c->done_tags) && !c->task[i].finished)
+            return false;
+    return true;
+}
+
+static struct coord_out sum_up(struct coord *c)
+{
+    const uint32_t tag = c->done_tags++, slot = tag % COORD_OPEN;
+    struct coord_out out = { .act = COORD_REDUCED, .sum = { .tag = tag, .n = c->n[slot] } };
+
+    c->n[slot] = 0;
+    for (uint32_t i = c->spec->nps; i < cl_ntasks(c->spec); i++)
+        for (uint32_t k = 0; gave(&c->task[i], tag) && k < out.sum.n; k++)
+            out.sum.v[k] += c->task[i].v[slot][k];
+    return out;
+}
+
+struct coord_out coord_next(struct coord *c)
+{
+    if (!c->started && c->nready == cl_ntasks(c->spec)) {
+        c->started = true;
+        return (struct coord_out){ .act = COORD_START };
+    }
+    if (tag_is_complete(c))
+        return sum_up(c);
+    if (!c->told_end && c->nfinished == c->spec->nworkers) {
+        c->told_end = true;
+        return (struct coord_out){ .act = COORD_END };
+    }
+    return (struct coord_out){ .act = COORD_NOTHING };
+}

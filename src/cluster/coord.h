@@ -1,0 +1,55 @@
+/*
+ * coord.h - the coordinator of a run: who is in, when it starts, sums over workers, when all have
+ * finished. A pure state machine: no I/O, no clock. Events go in by the functions, what everybody
+ * must be told comes out of coord_next.
+ */
+#ifndef CLUSTER_COORD_H
+#define CLUSTER_COORD_H
+
+#include "cluster/spec.h"
+#include "cluster/wire.h"
+
+enum { COORD_OPEN = 8 }; /* tags that may be open at once */
+
+enum coord_act { COORD_NOTHING, COORD_START, COORD_REDUCED, COORD_END };
+
+struct coord_out {
+    enum coord_act act;
+    struct wire_reduce sum; /* COORD_REDUCED: to all workers */
+};
+
+struct coord_task {
+    bool in, ready, finished;
+    uint32_t ntags;                        /* reductions given so far */
+    double v[COORD_OPEN][WIRE_REDUCE_MAX]; /* of tag t at t % COORD_OPEN */
+};
+
+struct coord {
+    const struct cl_spec *spec;
+    struct coord_task *task; /* by rank */
+    uint32_t nready, nfinished;
+    uint32_t done_tags;    /* tags below are summed */
+    uint8_t n[COORD_OPEN]; /* values under an open tag, 0: nobody gave any yet */
+    bool started, told_end;
+};
+
+VB_MUST_CHECK enum vb_st coord_init(struct coord *c, const struct cl_spec *spec);
+void coord_fini(struct coord *c); /* takes zeroed */
+
+void coord_in(struct coord *c, uint32_t rank);
+/* All links of this task are up. VB_PROTO: said twice. */
+VB_MUST_CHECK enum vb_st coord_ready(struct coord *c, uint32_t rank);
+
+/* VB_PROTO: not a worker's, not its next tag, too many open, finished, or another n than others
+ * gave under this tag. */
+VB_MUST_CHECK enum vb_st coord_reduce(struct coord *c, uint32_t rank, const struct wire_reduce *r);
+/* A finished worker is left out of the sums that it gave nothing to. */
+VB_MUST_CHECK enum vb_st coord_finish(struct coord *c, uint32_t rank);
+
+/* Ranks that are not in, or if all are, not ready: the first max of them; returns how many. */
+uint32_t coord_missing(const struct coord *c, uint32_t *ranks, uint32_t max);
+
+/* What to tell next; COORD_NOTHING when all is told. */
+struct coord_out coord_next(struct coord *c);
+
+#endif

@@ -1,0 +1,136 @@
+#include "cluster/coord.h"
+
+#include <criterion/criterion.h>
+#include <string.h>
+
+static struct cl_spec spec; /* 2 ps, 3 workers: ranks 2, 3, 4 */
+static struct coord c;
+
+static void set_up(void)
+{
+    static const char text[] = "{\"ps\":[\"a:1\",\"a:2\"],\"worker\":[\"b:1\",\"b:2\",\"b:3\"]}";
+    struct vb_err err;
+
+    cr_assert_eq(cl_spec_parse(text, strlen(text), &spec, &err), VB_OK);
+    cr_assert_eq(coord_init(&c, &spec), VB_OK);
+}
+
+static void tear_down(void)
+{
+    coord_fini(&c);
+    cl_spec_fini(&spec);
+}
+
+TestSuite(coord, .init = set_up, .fini = tear_down);
+
+static void start(void)
+{
+    for (uint32_t i = 0; i < 5; i++) {
+        cr_assert_eq(coord_next(&c).act, COORD_NOTHING);
+        coord_in(&c, i);
+        cr_assert_eq(coord_ready(&c, i), VB_OK);
+    }
+    cr_assert_eq(coord_next(&c).act, COORD_START);
+    cr_assert_eq(coord_next(&c).act, COORD_NOTHING);
+}
+
+static enum vb_st give(uint32_t rank, uint32_t tag, uint32_t n, double v)
+{
+    return coord_reduce(&c, rank, &(struct wire_reduce){ .tag = tag, .n = n, .v = { v, 2 * v } });
+}
+
+Test(coord, the_run_starts_once_when_all_are_ready)
+{
+    start();
+    cr_assert_eq(coord_ready(&c, 1), VB_PROTO);
+}
+
+Test(coord, who_is_missing_is_first_who_is_not_in_then_who_is_not_ready)
+{
+    uint32_t r[2];
+
+    cr_assert_eq(coord_missing(&c, r, 2), 5);
+    for (uint32_t i = 0; i < 4; i++) {
+        coord_in(&c, i);
+        cr_assert_eq(coord_ready(&c, i), VB_OK);
+    }
+    cr_assert(coord_missing(&c, r, 2) == 1 && r[0] == 4);
+    coord_in(&c, 4);
+    cr_assert(coord_missing(&c, r, 2) == 1 && r[0] == 4);
+    cr_assert_eq(coord_ready(&c, 4), VB_OK);
+    cr_assert_eq(coord_missing(&c, r, 2), 0);
+}
+
+Test(coord, sums_go_in_rank_order_whatever_the_order_of_arrival)
+{
+    static const double v[3] = { 1e16, 1.0, -1e16 };
+    static const uint32_t order[6][3] = { { 2, 3, 4 }, { 2, 4, 3 }, { 3, 2, 4 },
+                                          { 3, 4, 2 }, { 4, 2, 3 }, { 4, 3, 2 } };
+    const double want = (v[0] + v[1]) + v[2];
+
+    start();
+    for (uint32_t tag = 0; tag < 6; tag++) {
+        for (int i = 0; i < 3; i++) {
+            cr_assert_eq(coord_next(&c).act, COORD_NOTHING);
+            cr_assert_eq(give(order[tag][i], tag, 2, v[order[tag][i] - 2]), VB_OK);
+        }
+        const struct coord_out out = coord_next(&c);
+
+        cr_assert(out.act == COORD_REDUCED && out.sum.tag == tag && out.sum.n == 2);
+        cr_assert(out.sum.v[0] == want && out.sum.v[1] == 2 * want);
+    }
+}
+
+Test(coord, at_most_eight_tags_are_open_and_they_end_in_order)
+{
+    start();
+    for (uint32_t tag = 0; tag < 8; tag++)
+        cr_assert(give(2, tag, 1, 1) == VB_OK && give(3, tag, 1, 1) == VB_OK);
+    cr_assert_eq(give(2, 8, 1, 1), VB_PROTO);
+    cr_assert_eq(coord_next(&c).act, COORD_NOTHING);
+    cr_assert_eq(give(4, 0, 1, 1), VB_OK);
+    cr_assert_eq(coord_next(&c).sum.tag, 0);
+    cr_assert_eq(coord_next(&c).act, COORD_NOTHING);
+    cr_assert_eq(give(2, 8, 1, 1), VB_OK);
+}
+
+Test(coord, reductions_that_make_no_sense_are_refused)
+{
+    cr_assert_eq(give(2, 0, 1, 1), VB_PROTO); /* not started */
+    start();
+    cr_assert_eq(give(1, 0, 1, 1), VB_PROTO); /* a ps */
+    cr_assert_eq(give(2, 1, 1, 1), VB_PROTO); /* not its next tag */
+    cr_assert_eq(give(2, 0, 0, 1), VB_PROTO);
+    cr_assert_eq(give(2, 0, 9, 1), VB_PROTO);
+    cr_assert_eq(give(2, 0, 2, 1), VB_OK);
+    cr_assert_eq(give(2, 0, 2, 1), VB_PROTO); /* twice */
+    cr_assert_eq(give(3, 0, 1, 1), VB_PROTO); /* another n */
+    cr_assert_eq(coord_finish(&c, 2), VB_OK);
+    cr_assert_eq(give(2, 1, 2, 1), VB_PROTO); /* finished */
+}
+
+Test(coord, a_finished_worker_is_left_out_of_later_sums)
+{
+    start();
+    cr_assert(give(2, 0, 1, 1) == VB_OK && give(3, 0, 1, 2) == VB_OK);
+    cr_assert_eq(coord_next(&c).act, COORD_NOTHING);
+    cr_assert_eq(coord_finish(&c, 4), VB_OK);
+    const struct coord_out out = coord_next(&c);
+
+    cr_assert(out.act == COORD_REDUCED && out.sum.v[0] == 3);
+    cr_assert_eq(coord_next(&c).act, COORD_NOTHING);
+}
+
+Test(coord, the_run_ends_when_all_workers_have_finished)
+{
+    cr_assert_eq(coord_finish(&c, 2), VB_PROTO); /* not started */
+    start();
+    cr_assert_eq(coord_finish(&c, 0), VB_PROTO); /* a ps */
+    for (uint32_t i = 2; i < 5; i++) {
+        cr_assert_eq(coord_next(&c).act, COORD_NOTHING);
+        cr_assert_eq(coord_finish(&c, i), VB_OK);
+        cr_assert_eq(coord_finish(&c, i), VB_PROTO);
+    }
+    cr_assert_eq(coord_next(&c).act, COORD_END);
+    cr_assert_eq(coord_next(&c).act, COORD_NOTHING);
+}
