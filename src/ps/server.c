@@ -1,0 +1,200 @@
+/*
+ * How a ps lives: region and lanes; control thread; wait for START; one thread per lane until the
+ * coordinator says that all workers have finished, or the run ends otherwise.
+ */
+#include "ps/server.h"
+
+#define LOG_MOD "ps"
+#include "base/clock.h"
+#include "base/log.h"
+#include "ps/lane.h"
+#include "transport/wake.h"
+
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <unistd.h>
+
+struct server;
+
+struct lane_thread {
+    struct server *s;
+    struct lane *lane;
+    pthread_t thread;
+    bool started;
+};
+
+struct server {
+    const struct ps_params *p;
+    uint32_t index;
+    struct tp_node *node;
+    uint32_t region;
+    struct ctl *ctl;
+    struct lane_thread lane[TP_PORTS_MAX];
+    atomic_bool stop;
+};
+
+static uint64_t landing_budget(const struct ps_params *p)
+{
+    const uint64_t memory = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
+    uint64_t want = p->landing_bytes;
+
+    if (want == 0 && !vb_mul(p->table->range_bytes, p->ctl.spec->nworkers, &want))
+        want = UINT64_MAX;
+    return VB_MIN(want, memory / 4) / p->table->nlanes;
+}
+
+static void say_missing(const struct lane_thread *t)
+{
+    char name[CL_NAME_MAX];
+    uint32_t worker = 0;
+    uint64_t clock = 0;
+
+    if (lane_missing(t->lane, &worker, &clock))
+        log_warn("step %" PRIu64 " waits for %s for 10 s", clock,
+                 cl_name(t->s->p->ctl.spec, t->s->p->table->nps + worker, name));
+}
+
+static void *run_lane(void *arg)
+{
+    struct lane_thread *t = arg;
+    struct server *s = t->s;
+    uint64_t look = vb_now_ns() + 10 * VB_SEC;
+
+    while (!atomic_load(&s->stop) && !ctl_ended(s->ctl, NULL)) {
+        const enum vb_st st = lane_poll(t->lane, look);
+
+        if (st == VB_OK) {
+            look = vb_now_ns() + 10 * VB_SEC;
+            continue;
+        }
+        if (st != VB_TIMEOUT) {
+            ctl_fail(s->ctl, VB_EXIT_FAILED, "a worker broke the protocol");
+            break;
+        }
+        if (vb_now_ns() >= look) {
+            say_missing(t);
+            look += 10 * VB_SEC;
+        }
+    }
+    return NULL;
+}
+
+static enum vb_st make_lanes(struct server *s)
+{
+    const struct ps_params *p = s->p;
+
+    for (uint32_t i = 0; i < p->table->nlanes; i++) {
+        const struct lane_params lp = { .table = p->table,
+                                        .ps = s->index,
+                                        .lane = i,
+                                        .nworkers = p->ctl.spec->nworkers,
+                                        .node = s->node,
+                                        .region = s->region,
+                                        .optimizer = p->optimizer,
+                                        .landing_bytes = landing_budget(p) };
+        const enum vb_st st = lane_create(&lp, &s->lane[i].lane);
+
+        if (st != VB_OK)
+            return st;
+        s->lane[i].s = s;
+    }
+    return VB_OK;
+}
+
+static enum vb_st set_up(struct server *s)
+{
+    const struct ps_params *p = s->p;
+    char name[CL_NAME_MAX];
+    const unsigned busy = cl_tasks_on_host(p->ctl.spec, p->ctl.rank) * p->table->nlanes;
+    struct ctl_params cp = p->ctl;
+    enum vb_st st =
+        tp_node_open(&(struct tp_node_params){ .name = cl_name(p->ctl.spec, p->ctl.rank, name),
+                                               .nports = p->table->nlanes,
+                                               .spin_ns = wake_spin_ns(busy) },
+                     &s->node);
+
+    if (st != VB_OK)
+        return st;
+    st = tp_region_new(s->node, ps_range_region(p->table, s->index), &s->region);
+    if (st == VB_OK)
+        st = make_lanes(s);
+    if (st != VB_OK)
+        return st;
+    cp.node = s->node;
+    cp.channels = p->table->nlanes;
+    st = ctl_start(&cp, &s->ctl);
+    if (st == VB_OK && p->control != NULL)
+        p->control(p->arg, s->ctl);
+    return st;
+}
+
+static enum vb_st start_lanes(struct server *s)
+{
+    for (uint32_t i = 0; i < s->p->table->nlanes; i++) {
+        struct lane_thread *t = &s->lane[i];
+
+        for (uint32_t w = 0; w < s->p->ctl.spec->nworkers; w++)
+            lane_link(t->lane, w, ctl_link(s->ctl, s->p->table->nps + w));
+        if (pthread_create(&t->thread, NULL, run_lane, t) != 0)
+            return VB_NOMEM;
+        t->started = true;
+    }
+    return VB_OK;
+}
+
+static uint64_t stop_lanes(struct server *s)
+{
+    uint64_t dropped = 0;
+
+    atomic_store(&s->stop, true);
+    for (uint32_t i = 0; i < s->p->table->nlanes; i++) {
+        struct lane_thread *t = &s->lane[i];
+
+        if (!t->started)
+            continue;
+        tp_wake(tp_port(s->node, i));
+        pthread_join(t->thread, NULL);
+        dropped += lane_dropped(t->lane);
+    }
+    return dropped;
+}
+
+static enum vb_exit how_it_ended(struct server *s, enum vb_st st)
+{
+    struct ctl_end end = { 0 };
+
+    if (st == VB_OK)
+        return VB_EXIT_OK;
+    if (s->ctl != NULL && ctl_ended(s->ctl, &end))
+        return end.code;
+    log_error("%s", vb_st_str(st));
+    if (s->ctl != NULL)
+        ctl_fail(s->ctl, vb_st_exit(st), vb_st_str(st));
+    return vb_st_exit(st);
+}
+
+enum vb_exit ps_run(const struct ps_params *p)
+{
+    struct server s = { .p = p, .index = cl_rank_index(p->ctl.spec, p->ctl.rank) };
+    enum vb_st st = set_up(&s);
+
+    if (st == VB_OK)
+        st = ctl_wait_start(s.ctl);
+    if (st == VB_OK)
+        st = start_lanes(&s);
+    if (st == VB_OK)
+        st = ctl_wait_finish(s.ctl, VB_NEVER);
+    const uint64_t dropped = stop_lanes(&s);
+    const enum vb_exit code = how_it_ended(&s, st);
+
+    if (dropped > 0)
+        log_warn("%" PRIu64 " late gradients were dropped", dropped);
+    if (p->control != NULL)
+        p->control(p->arg, NULL);
+    ctl_stop(s.ctl);
+    for (uint32_t i = 0; i < p->table->nlanes; i++)
+        lane_destroy(s.lane[i].lane);
+    tp_node_close(s.node);
+    return code;
+}

@@ -1,0 +1,26 @@
+/*
+ * server.h - one ps task: its range of parameters, a thread per lane, the control thread. Blocks until
+ * the run has ended.
+ */
+#ifndef PS_SERVER_H
+#define PS_SERVER_H
+
+#include "cluster/control.h"
+#include "kernels/kn.h"
+#include "ps/table.h"
+
+struct ps_params {
+    struct ctl_params ctl; /* spec, rank, secret, config, listen_fd, transport, timeouts */
+    const struct ps_table *table;
+    const struct kn_opt *optimizer;
+    uint64_t
+        landing_bytes; /* for gradients from other hosts; 0: workers x range, at most 1/4 of memory */
+    /* The control thread exists from now on (NULL: until now); for signals. Optional. */
+    void (*control)(void *arg, struct ctl *c);
+    void *arg;
+};
+
+/* The exit code; its cause has been logged. */
+enum vb_exit ps_run(const struct ps_params *p);
+
+#endif

@@ -1,0 +1,200 @@
+#include "ps/table.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+/* Places the variables on the line. */
+static enum vb_st lay_out(struct ps_table *t, struct vb_err *err)
+{
+    uint64_t at = 0;
+
+    for (uint32_t i = 0; i < t->nvars; i++) {
+        struct ps_var *v = &t->var[i];
+        uint64_t bytes = 0;
+
+        if (v->elems == 0) {
+            vb_err_set(err, "variable %s is empty", v->name);
+            return VB_INVAL;
+        }
+        v->offset = at;
+        if (!vb_mul(v->elems, sizeof(float), &bytes) || !vb_add(at, bytes, &at) ||
+            at > PS_LINE_MAX) {
+            vb_err_set(err, "variable %s: all variables together are over %" PRIu64 " GiB", v->name,
+                       PS_LINE_MAX >> 30);
+            return VB_INVAL;
+        }
+        at = vb_round_up(at, PS_ALIGN);
+    }
+    t->line_bytes = at;
+    return VB_OK;
+}
+
+static uint64_t div_up(uint64_t a, uint64_t b)
+{
+    return a / b + (a % b != 0);
+}
+
+static void cut_ranges(struct ps_table *t)
+{
+    const uint64_t even = div_up(t->line_bytes, t->nps);
+
+    t->page_bytes = even >= 64 * PS_HUGE_PAGE ? PS_HUGE_PAGE : PS_PAGE;
+    t->range_bytes = vb_round_up(even, t->page_bytes);
+}
+
+/* The chunk size for a range: equal parts, a multiple of PS_ALIGN. */
+static uint64_t chunk_size(const struct ps_table_params *p, uint64_t used)
+{
+    uint64_t want = p->chunk_bytes;
+
+    if (want == 0)
+        want = VB_MIN(VB_MAX(used / 8, PS_CHUNK_MIN), PS_CHUNK_MAX);
+    want = VB_MAX(VB_MIN(want, PS_CHUNK_MAX), (uint64_t)PS_ALIGN);
+    return vb_round_up(div_up(used, div_up(used, want)), PS_ALIGN);
+}
+
+static void add_chunks(struct ps_table *t, uint32_t ps, uint64_t size)
+{
+    const uint64_t start = ps * t->range_bytes, end = start + ps_range_used(t, ps);
+    uint32_t nth = 0;
+
+    for (uint64_t at = start; at < end; at += size, nth++)
+        t->chunk[t->nchunks++] = (struct ps_chunk){
+            .offset = at,
+            .bytes = VB_MIN(size, end - at),
+            .ps = ps,
+            .lane = nth % t->nlanes,
+        };
+}
+
+static enum vb_st cut_chunks(struct ps_table *t, const struct ps_table_params *p,
+                             struct vb_err *err)
+{
+    uint64_t n = 0;
+
+    for (uint32_t ps = 0; ps < t->nps; ps++) {
+        const uint64_t used = ps_range_used(t, ps);
+
+        n += used == 0 ? 0 : div_up(used, chunk_size(p, used));
+    }
+    if (n > UINT32_MAX / 2) {
+        vb_err_set(err, "%" PRIu64 " chunks are too many, use larger ones (chunk_kib)", n);
+        return VB_INVAL;
+    }
+    t->chunk = calloc(n, sizeof(*t->chunk));
+    if (t->chunk == NULL)
+        return VB_NOMEM;
+    for (uint32_t ps = 0; ps < t->nps; ps++)
+        if (ps_range_used(t, ps) != 0)
+            add_chunks(t, ps, chunk_size(p, ps_range_used(t, ps)));
+    return VB_OK;
+}
+
+/* Both lists are sorted by offset: one walk finds the overlaps. */
+static void match_vars(struct ps_table *t)
+{
+    uint32_t v = 0;
+
+    for (uint32_t c = 0; c < t->nchunks; c++) {
+        struct ps_chunk *k = &t->chunk[c];
+
+        while (v + 1 < t->nvars && t->var[v + 1].offset <= k->offset)
+            v++;
+        k->first_var = v;
+        for (uint32_t i = v; i < t->nvars && t->var[i].offset < k->offset + k->bytes; i++)
+            k->nvars++;
+    }
+}
+
+enum vb_st ps_table_make(const struct ps_table_params *p, struct ps_table *out, struct vb_err *err)
+{
+    struct ps_table t = { .nvars = p->nvars, .nps = p->nps, .nlanes = VB_MAX(p->nlanes, 1u) };
+    enum vb_st st = VB_NOMEM;
+
+    if (p->nvars == 0 || p->nps == 0) {
+        vb_err_set(err, "the model has no variables to share");
+        return VB_INVAL;
+    }
+    t.var = calloc(p->nvars, sizeof(*t.var));
+    if (t.var == NULL)
+        goto fail;
+    memcpy(t.var, p->var, p->nvars * sizeof(*t.var));
+    st = lay_out(&t, err);
+    if (st != VB_OK)
+        goto fail;
+    cut_ranges(&t);
+    st = cut_chunks(&t, p, err);
+    if (st != VB_OK)
+        goto fail;
+    match_vars(&t);
+    *out = t;
+    return VB_OK;
+
+fail:
+    ps_table_fini(&t);
+    return st;
+}
+
+void ps_table_fini(struct ps_table *t)
+{
+    free(t->var);
+    free(t->chunk);
+    *t = (struct ps_table){ 0 };
+}
+
+uint64_t ps_range_used(const struct ps_table *t, uint32_t ps)
+{
+    const uint64_t start = ps * t->range_bytes;
+
+    return start >= t->line_bytes ? 0 : VB_MIN(t->range_bytes, t->line_bytes - start);
+}
+
+uint64_t ps_range_region(const struct ps_table *t, uint32_t ps)
+{
+    return VB_MAX(vb_round_up(ps_range_used(t, ps), t->page_bytes), t->page_bytes);
+}
+
+uint32_t ps_range_chunks(const struct ps_table *t, uint32_t ps, uint32_t *first_out)
+{
+    uint32_t first = 0, n = 0;
+
+    while (first < t->nchunks && t->chunk[first].ps < ps)
+        first++;
+    while (first + n < t->nchunks && t->chunk[first + n].ps == ps)
+        n++;
+    *first_out = first;
+    return n;
+}
+
+uint32_t ps_var_chunks(const struct ps_table *t, uint32_t var, uint32_t *first_out)
+{
+    const uint64_t start = t->var[var].offset, end = start + t->var[var].elems * sizeof(float);
+    uint32_t lo = 0, hi = t->nchunks, n = 0;
+
+    while (lo + 1 < hi) { /* the last chunk that starts at or before the variable */
+        const uint32_t mid = lo + (hi - lo) / 2;
+
+        if (t->chunk[mid].offset <= start)
+            lo = mid;
+        else
+            hi = mid;
+    }
+    while (lo + n < t->nchunks && t->chunk[lo + n].offset < end)
+        n++;
+    *first_out = lo;
+    return n;
+}
+
+void ps_table_text(const struct ps_table *t, char *buf, size_t buf_bytes)
+{
+    uint64_t h = t->nvars;
+
+    for (uint32_t i = 0; i < t->nvars; i++)
+        h = h * UINT64_C(0x100000001b3) + t->var[i].offset * 31 + t->var[i].elems;
+    for (uint32_t i = 0; i < t->nchunks; i++)
+        h = h * UINT64_C(0x100000001b3) + t->chunk[i].offset * 31 + t->chunk[i].bytes;
+    snprintf(buf, buf_bytes,
+             "vars %u ps %u lanes %u chunks %u line %" PRIu64 " range %" PRIu64 " hash %" PRIx64,
+             t->nvars, t->nps, t->nlanes, t->nchunks, t->line_bytes, t->range_bytes, h);
+}

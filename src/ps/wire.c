@@ -1,0 +1,44 @@
+#include "ps/wire.h"
+
+#include <string.h>
+
+static enum vb_st check_payload(const struct ps_from *from, const struct ps_hdr *h,
+                                uint64_t payload_bytes)
+{
+    const struct ps_table *t = from->table;
+    uint64_t want = 0;
+
+    if (h->kind != PS_TICK) {
+        if (h->chunk >= t->nchunks || t->chunk[h->chunk].ps != from->ps)
+            return VB_PROTO;
+        if (h->kind != PS_READ && !(h->kind == PS_PARAM && from->payload_free))
+            want = t->chunk[h->chunk].bytes;
+    } else if (h->chunk >= t->nlanes) { /* a tick carries the lane in place of a chunk */
+        return VB_PROTO;
+    }
+    return payload_bytes == want ? VB_OK : VB_PROTO;
+}
+
+enum vb_st ps_hdr_check(const struct ps_from *from, const void *hdr, uint32_t hdr_bytes,
+                        uint64_t payload_bytes, struct ps_hdr *out)
+{
+    struct ps_hdr h;
+
+    if (hdr_bytes != sizeof(h))
+        return VB_PROTO;
+    memcpy(&h, hdr, sizeof(h));
+    if (h.version != PS_WIRE_VERSION || h.reserved != 0 || h.cls != 0)
+        return VB_PROTO;
+    if (h.kind < PS_INIT || h.kind > PS_PARAM || (h.kind != PS_PARAM) != from->to_ps)
+        return VB_PROTO;
+    if (h.worker != from->worker || (h.kind == PS_INIT && h.worker != 0))
+        return VB_PROTO;
+    if ((h.flags & ~PS_FINISHED) != 0 || (h.flags != 0 && h.kind != PS_TICK))
+        return VB_PROTO;
+    if ((h.kind != PS_PUSH && h.samples != 0) || (h.kind != PS_TICK && h.count != 0))
+        return VB_PROTO;
+    if (check_payload(from, &h, payload_bytes) != VB_OK)
+        return VB_PROTO;
+    *out = h;
+    return VB_OK;
+}

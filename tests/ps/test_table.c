@@ -1,0 +1,157 @@
+/* The chunk table: everything owned once, ranges even, the same on every side. */
+#include "ps/table.h"
+
+#include <criterion/criterion.h>
+
+static struct ps_table make(const uint64_t *elems, uint32_t n, uint32_t nps, uint32_t nlanes,
+                            uint64_t chunk_bytes)
+{
+    struct ps_var var[64];
+    struct ps_table t;
+    struct vb_err err;
+
+    for (uint32_t i = 0; i < n; i++)
+        var[i] = (struct ps_var){ .name = "v", .elems = elems[i] };
+    const struct ps_table_params p = {
+        .var = var, .nvars = n, .nps = nps, .nlanes = nlanes, .chunk_bytes = chunk_bytes
+    };
+
+    cr_assert_eq(ps_table_make(&p, &t, &err), VB_OK);
+    return t;
+}
+
+/* Chunks follow each other without gap or overlap, inside their ps's range. */
+static void check_cover(const struct ps_table *t)
+{
+    uint64_t at = 0;
+
+    for (uint32_t c = 0; c < t->nchunks; c++) {
+        const struct ps_chunk *k = &t->chunk[c];
+
+        cr_assert_eq(k->offset, at);
+        cr_assert(k->bytes > 0 && k->bytes <= PS_CHUNK_MAX && k->bytes % PS_ALIGN == 0);
+        cr_assert(k->offset >= k->ps * t->range_bytes);
+        cr_assert(k->offset + k->bytes <= (k->ps + 1) * t->range_bytes);
+        cr_assert(k->lane < t->nlanes);
+        at += k->bytes;
+    }
+    cr_assert_eq(at, t->line_bytes);
+}
+
+/* A chunk lists exactly the variables that list it. */
+static void check_matches(const struct ps_table *t)
+{
+    uint64_t by_var = 0, by_chunk = 0;
+
+    for (uint32_t v = 0; v < t->nvars; v++) {
+        uint32_t first = 0;
+        const uint32_t n = ps_var_chunks(t, v, &first);
+
+        cr_assert(n > 0);
+        for (uint32_t c = first; c < first + n; c++) {
+            cr_assert(v >= t->chunk[c].first_var);
+            cr_assert(v < t->chunk[c].first_var + t->chunk[c].nvars);
+        }
+        by_var += n;
+    }
+    for (uint32_t c = 0; c < t->nchunks; c++)
+        by_chunk += t->chunk[c].nvars;
+    cr_assert_eq(by_var, by_chunk);
+}
+
+Test(table, every_byte_is_owned_once_whatever_the_sizes)
+{
+    static const uint64_t sizes[][8] = {
+        { 200704, 256, 32768, 128, 1280, 10 },
+        { 1 },
+        { 1, 1, 1, 1, 1, 1, 1, 1 },
+        { 100000000, 256, 256, 256 },
+        { 15, 16, 17, 1023, 1024, 1025, 3, 262144 },
+    };
+    static const uint64_t chunk[] = { 0, 64, 4096, 65536, 1 << 20, 1 << 30 };
+
+    for (size_t s = 0; s < VB_ARRAY_LEN(sizes); s++)
+        for (uint32_t nps = 1; nps <= 9; nps += 2)
+            for (size_t c = s == 3 ? 3 : 0; c < VB_ARRAY_LEN(chunk); c++)
+                for (uint32_t lanes = 1; lanes <= 3; lanes += 2) {
+                    uint32_t n = 0;
+
+                    while (n < 8 && sizes[s][n] != 0)
+                        n++;
+                    struct ps_table t = make(sizes[s], n, nps, lanes, chunk[c]);
+
+                    check_cover(&t);
+                    check_matches(&t);
+                    ps_table_fini(&t);
+                }
+}
+
+Test(table, load_is_even_by_bytes_though_one_variable_is_huge)
+{
+    static const uint64_t one_huge[] = { 100 << 20, 250, 250, 250, 250, 250, 250, 250 };
+    static const uint64_t mlp[] = { 200704, 256, 32768, 128, 1280, 10 };
+
+    for (uint32_t nps = 1; nps <= 4; nps++) {
+        struct ps_table a = make(one_huge, 8, nps, 1, 0), b = make(mlp, 6, nps, 1, 0);
+
+        cr_assert(ps_range_used(&a, 0) * nps <= a.line_bytes * 1.02);
+        cr_assert(ps_range_used(&b, 0) * nps <= b.line_bytes * 1.02);
+        ps_table_fini(&a);
+        ps_table_fini(&b);
+    }
+}
+
+Test(table, ranges_are_whole_pages_and_huge_ones_whole_huge_pages)
+{
+    static const uint64_t small[] = { 5000, 7000 }, large[] = { UINT64_C(200) << 20 };
+    struct ps_table a = make(small, 2, 3, 1, 0), b = make(large, 1, 2, 1, 0);
+
+    cr_assert_eq(a.range_bytes % PS_PAGE, 0);
+    cr_assert_eq(b.range_bytes % PS_HUGE_PAGE, 0);
+    cr_assert_eq(ps_range_region(&a, 2) % PS_PAGE, 0);
+    ps_table_fini(&a);
+    ps_table_fini(&b);
+}
+
+Test(table, a_ps_without_any_bytes_still_has_a_region)
+{
+    static const uint64_t tiny[] = { 10 };
+    struct ps_table t = make(tiny, 1, 4, 1, 0);
+    uint32_t first = 0;
+
+    cr_assert_eq(ps_range_used(&t, 3), 0);
+    cr_assert_eq(ps_range_region(&t, 3), PS_PAGE);
+    cr_assert_eq(ps_range_chunks(&t, 3, &first), 0);
+    ps_table_fini(&t);
+}
+
+Test(table, what_does_not_fit_is_refused_with_a_reason)
+{
+    const struct ps_var empty = { .name = "w", .elems = 0 },
+                        huge = { .name = "h", .elems = UINT64_MAX / 2 };
+    struct ps_table t;
+    struct vb_err err;
+
+    cr_assert_eq(
+        ps_table_make(&(struct ps_table_params){ .var = &empty, .nvars = 1, .nps = 1 }, &t, &err),
+        VB_INVAL);
+    cr_assert(strstr(err.text, "w is empty") != NULL);
+    cr_assert_eq(
+        ps_table_make(&(struct ps_table_params){ .var = &huge, .nvars = 1, .nps = 1 }, &t, &err),
+        VB_INVAL);
+    cr_assert(strstr(err.text, "h") != NULL);
+    cr_assert_eq(ps_table_make(&(struct ps_table_params){ .nps = 1 }, &t, &err), VB_INVAL);
+}
+
+Test(table, the_text_tells_two_layouts_apart)
+{
+    static const uint64_t a_sizes[] = { 10, 20 }, b_sizes[] = { 20, 10 };
+    struct ps_table a = make(a_sizes, 2, 1, 1, 0), b = make(b_sizes, 2, 1, 1, 0);
+    char ta[256], tb[256];
+
+    ps_table_text(&a, ta, sizeof(ta));
+    ps_table_text(&b, tb, sizeof(tb));
+    cr_assert_str_neq(ta, tb);
+    ps_table_fini(&a);
+    ps_table_fini(&b);
+}
