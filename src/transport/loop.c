@@ -245,7 +245,7 @@ static const void *place(struct tp_port *p, struct tp_link *l, struct entry *e)
                   (unsigned long long)e->payload_bytes);
         tp_link_fail(l);
     } else if (dst == TP_PLACE_LATER) {
-        e->parked = true;
+        e->parked = e->loose = true;
         dst = NULL;
     } else {
         memcpy(dst, e->payload, e->payload_bytes);

@@ -74,7 +74,8 @@ struct tp_rx {
     bool view; /* payload is the peer's own memory */
 };
 
-#define TP_PLACE_LATER ((void *)1) /* place: park it, ask again at tp_retry_places */
+/* place: park it, ask again at tp_retry_places. Later messages of its channel may overtake it. */
+#define TP_PLACE_LATER ((void *)1)
 
 struct tp_port_params {
     void *arg;
