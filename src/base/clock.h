@@ -10,7 +10,8 @@
 
 #define VB_MS UINT64_C(1000000)
 #define VB_SEC UINT64_C(1000000000)
-#define VB_NEVER UINT64_MAX /* a deadline that does not come; only for waits that have another end */
+#define VB_NEVER                                                                                   \
+    UINT64_MAX /* a deadline that does not come; only for waits that have another end */
 
 static inline uint64_t vb_now_ns(void)
 {

@@ -1,0 +1,61 @@
+/*
+ * exchange.h - a worker's end of the exchange with all ps: the gradient line that it pushes from, and
+ * the parameter window that it reads.
+ *
+ * The window is one address range laid out as the chunk table's line: ranges of ps on this host are
+ * their own memory mapped read-only, others are filled by messages, so every variable is contiguous
+ * however many ps there are. A chunk at epoch e may be read from the moment it has landed until this
+ * worker pushes its gradient of clock e, and may be overwritten any time after that push.
+ *
+ * Thread: the worker's, but for open/connect/close (set-up) and place (the transport's thread).
+ */
+#ifndef WORKER_EXCHANGE_H
+#define WORKER_EXCHANGE_H
+
+#include "ps/table.h"
+#include "transport/tp.h"
+
+struct exchange;
+
+struct exchange_params {
+    const struct ps_table *table; /* borrowed until close */
+    uint32_t worker;              /* index of this worker */
+    struct tp_node *node;         /* port 0 is the worker's */
+};
+
+/* Makes the gradient region (the node's first) and the window, sets the callbacks of port 0. Before
+ * any link. */
+VB_MUST_CHECK enum vb_st exchange_open(const struct exchange_params *p, struct exchange **x_out);
+/* All links are ready: link[ps]. Maps what is on this host. */
+VB_MUST_CHECK enum vb_st exchange_connect(struct exchange *x, struct tp_link *const *link);
+void exchange_close(struct exchange *x); /* takes NULL; before the node closes */
+
+const float *exchange_param(const struct exchange *x, uint32_t var);
+float *exchange_grad(const struct exchange *x, uint32_t var); /* in the gradient region */
+
+/* Steps applied to the variable that can be read now; UINT64_MAX: it has no value yet. */
+uint64_t exchange_epoch(const struct exchange *x, uint32_t var);
+
+/* Pushes the gradient of a chunk; it must not be written until the chunk's next epoch has landed. What
+ * finds no room waits in order. Never blocks. */
+void exchange_push(struct exchange *x, uint32_t chunk, uint64_t clock, uint32_t samples);
+/* Worker 0 only: the chunk's first value, from the gradient region. */
+void exchange_init(struct exchange *x, uint32_t chunk);
+/* No pushes will come any more; told to every lane of every ps. */
+void exchange_finish(struct exchange *x);
+
+/* Handles what has arrived; never sleeps. */
+void exchange_poll(struct exchange *x);
+/* Sleeps until something arrived or the deadline. VB_TIMEOUT; VB_PROTO: a ps broke the protocol;
+ * VB_UNREACHABLE: a link is dead. */
+VB_MUST_CHECK enum vb_st exchange_wait(struct exchange *x, uint64_t deadline_ns);
+/* Every push has left (finish included). */
+bool exchange_idle(const struct exchange *x);
+/* The ps whose chunk is furthest behind `clock`; false: all chunks are there. */
+bool exchange_missing(const struct exchange *x, uint64_t clock, uint32_t *ps_out);
+
+uint64_t exchange_pushed_bytes(const struct exchange *x);
+uint64_t
+exchange_pulled_bytes(const struct exchange *x); /* of chunks made readable, in place or not */
+
+#endif

@@ -1,0 +1,48 @@
+/* task.h - the inside of one running worker, shared by train.c (life), step.c and evaluate.c. */
+#ifndef WORKER_TASK_H
+#define WORKER_TASK_H
+
+#include "worker/exchange.h"
+#include "worker/exec.h"
+#include "worker/train.h"
+
+enum { EVAL_ROWS = 500 };
+
+struct task {
+    const struct wk_params *p;
+    uint32_t worker, nworkers;
+    bool chief;
+    struct tp_node *node;
+    struct exchange *x;
+    struct ctl *ctl;
+    struct feed train, test;
+    struct exec *exec, *eval;
+    float *scratch;  /* gradients below the first level of the one sum */
+    uint64_t nmicro; /* micro-batches of this worker in a step */
+    uint64_t clock, steps, steps_per_epoch;
+    uint32_t step_samples; /* of this worker in the step that runs */
+    double epoch_loss;     /* of this worker, sum over samples */
+    uint64_t epoch_samples;
+    uint64_t start_ns, eval_ns; /* eval_ns: time spent in evaluation so far */
+    double best, last;          /* test accuracy, below 0: none */
+    uint64_t reported_ns, reported_step;
+    double recent_loss;
+    uint64_t recent_samples;
+};
+
+/* Blocks until parameters arrive; the executor's wait. VB_STOPPED: the run has ended (ctl_ended says
+ * how). */
+enum vb_st task_wait(void *task);
+/* All variables at the task's clock: after it the parameters stand still until this worker pushes. */
+enum vb_st task_barrier(struct task *t);
+/* The run cannot go on: tells everyone, logs. */
+void task_fail(struct task *t, enum vb_exit code, const char *text);
+
+/* One global step: this worker's micro-batches, pushes included. */
+VB_MUST_CHECK enum vb_st task_step(struct task *t, const struct vb_perm *order, uint64_t step);
+VB_MUST_CHECK enum vb_st task_make_exec(struct task *t, struct vb_err *err);
+
+/* Test accuracy with the parameters of the window (after task_barrier). */
+VB_MUST_CHECK enum vb_st task_evaluate(struct task *t, double *accuracy_out);
+
+#endif

@@ -1,0 +1,354 @@
+/*
+ * How a worker lives: regions and window; control thread (links come up while the data is read); wait
+ * for START; chief sends the first values; steps; after each data epoch the workers' losses are summed
+ * by the coordinator, and the chief evaluates before its first push of the next step, when nothing can
+ * change the parameters; finish.
+ */
+#include "worker/train.h"
+
+#define LOG_MOD "worker"
+#include "base/clock.h"
+#include "base/log.h"
+#include "kernels/kn.h"
+#include "transport/wake.h"
+#include "worker/task.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+void task_fail(struct task *t, enum vb_exit code, const char *text)
+{
+    log_error("%s", text);
+    if (t->ctl != NULL)
+        ctl_fail(t->ctl, code, text);
+}
+
+static double seconds_since(uint64_t ns)
+{
+    return (double)(vb_now_ns() - ns) * 1e-9;
+}
+
+static void report(const struct task *t, struct wk_report *r)
+{
+    r->epochs = t->p->epochs;
+    r->steps = t->steps;
+    r->step = t->clock;
+    r->params = t->p->model->nparams;
+    r->train_samples = t->train.n;
+    r->test_samples = t->test.n;
+    if (t->p->report != NULL)
+        t->p->report(t->p->arg, r);
+}
+
+/* Samples of all workers in the first `steps` steps. */
+static uint64_t samples_in(const struct task *t, uint64_t steps)
+{
+    const uint64_t in_epoch = steps % t->steps_per_epoch;
+
+    return steps / t->steps_per_epoch * t->train.n + VB_MIN(in_epoch * t->p->batch, t->train.n);
+}
+
+static double training_seconds(const struct task *t)
+{
+    return seconds_since(t->start_ns) - (double)t->eval_ns * 1e-9;
+}
+
+static void report_progress(struct task *t, uint64_t epoch)
+{
+    const uint64_t now = vb_now_ns();
+
+    if (!t->p->progress || !t->chief || now - t->reported_ns < 200 * VB_MS)
+        return;
+    const double dt = (double)(now - t->reported_ns) * 1e-9;
+    const uint64_t done = samples_in(t, t->clock), before = samples_in(t, t->reported_step);
+    const double rate = (double)done / training_seconds(t);
+
+    report(t, &(struct wk_report){ .event = WK_PROGRESS,
+                                   .epoch = epoch + 1,
+                                   .samples = done,
+                                   .loss = t->recent_loss / (double)VB_MAX(t->recent_samples, 1u),
+                                   .samples_per_s = (double)(done - before) / dt,
+                                   .eta_s = (double)(samples_in(t, t->steps) - done) / rate });
+    t->reported_ns = now;
+    t->reported_step = t->clock;
+    t->recent_loss = 0;
+    t->recent_samples = 0;
+}
+
+static enum vb_st evaluate(struct task *t)
+{
+    const uint64_t begun = vb_now_ns();
+    enum vb_st st = VB_OK;
+
+    if (t->test.n > 0)
+        st = task_evaluate(t, &t->last);
+    t->best = t->last > t->best ? t->last : t->best;
+    t->eval_ns += vb_now_ns() - begun;
+    return st;
+}
+
+/* Loss over all workers; the chief evaluates and reports. */
+static enum vb_st end_epoch(struct task *t, uint64_t epoch)
+{
+    double sum[4] = { t->epoch_loss, (double)t->epoch_samples, (double)exchange_pushed_bytes(t->x),
+                      (double)exchange_pulled_bytes(t->x) };
+    enum vb_st st = ctl_reduce(t->ctl, (uint32_t)epoch, sum, 4);
+
+    t->epoch_loss = 0;
+    t->epoch_samples = 0;
+    if (st != VB_OK || !t->chief)
+        return st;
+    st = task_barrier(t);
+    if (st == VB_OK)
+        st = ctl_reduced(t->ctl, (uint32_t)epoch, sum, 4, vb_now_ns() + 60 * VB_SEC);
+    const double rate = (double)samples_in(t, t->clock) / training_seconds(t);
+
+    if (st == VB_OK)
+        st = evaluate(t);
+    if (st != VB_OK)
+        return st;
+    report(t, &(struct wk_report){ .event = WK_EPOCH,
+                                   .epoch = epoch + 1,
+                                   .samples = samples_in(t, t->clock),
+                                   .loss = sum[0] / sum[1],
+                                   .test_accuracy = t->last,
+                                   .best_test_accuracy = t->best,
+                                   .seconds = seconds_since(t->start_ns),
+                                   .samples_per_s = rate });
+    return VB_OK;
+}
+
+static enum vb_st run_epochs(struct task *t)
+{
+    for (uint64_t epoch = 0; epoch < t->p->epochs; epoch++) {
+        const struct vb_perm order = vb_perm_make(t->train.n, t->p->seed, epoch);
+
+        for (uint64_t step = 0; step < t->steps_per_epoch; step++) {
+            const enum vb_st st = task_step(t, &order, step);
+
+            if (st != VB_OK)
+                return st;
+            report_progress(t, epoch);
+        }
+        const enum vb_st st = end_epoch(t, epoch);
+
+        if (st != VB_OK)
+            return st;
+    }
+    return VB_OK;
+}
+
+static void init_params(struct task *t)
+{
+    for (uint32_t v = 0; v < t->p->model->nvars; v++)
+        model_init(t->p->model->var[v], t->p->seed, exchange_grad(t->x, v));
+    for (uint32_t c = 0; c < t->p->table->nchunks; c++)
+        exchange_init(t->x, c);
+}
+
+static enum vb_st report_done(struct task *t)
+{
+    const struct model *m = t->p->model;
+    const float **value = calloc(m->nvars, sizeof(*value));
+    double sum[2] = { 0, 0 };
+
+    if (value == NULL)
+        return VB_NOMEM;
+    const double rate = (double)samples_in(t, t->steps) / training_seconds(t);
+    const double seconds = seconds_since(t->start_ns);
+    const enum vb_st st =
+        ctl_reduced(t->ctl, (uint32_t)t->p->epochs, sum, 2, vb_now_ns() + 60 * VB_SEC);
+
+    for (uint32_t v = 0; v < m->nvars; v++)
+        value[v] = exchange_param(t->x, v);
+    if (st == VB_OK)
+        report(t, &(struct wk_report){ .event = WK_DONE,
+                                       .epoch = t->p->epochs,
+                                       .samples = samples_in(t, t->steps),
+                                       .test_accuracy = t->last,
+                                       .best_test_accuracy = t->best,
+                                       .seconds = seconds,
+                                       .samples_per_s = rate,
+                                       .pushed_bytes = (uint64_t)sum[0],
+                                       .pulled_bytes = (uint64_t)sum[1],
+                                       .params_crc32c = model_crc32c(m, value) });
+    free(value);
+    return st;
+}
+
+static void report_links(struct task *t)
+{
+    char peer[CL_NAME_MAX], way[160];
+
+    for (uint32_t ps = 0; ps < t->p->table->nps; ps++) {
+        struct tp_link *l = ctl_link(t->ctl, ps);
+        const struct tp_link_stats s = tp_link_stats(l);
+
+        tp_link_describe(l, way, sizeof(way));
+        report(t, &(struct wk_report){ .event = WK_LINK,
+                                       .peer = cl_name(t->p->ctl.spec, ps, peer),
+                                       .way = way,
+                                       .sent_bytes = s.sent_bytes,
+                                       .received_bytes = s.recv_bytes });
+    }
+}
+
+/* The last words: the totals over all workers, then nothing more will be pushed. */
+static enum vb_st finish(struct task *t)
+{
+    const double sum[2] = { (double)exchange_pushed_bytes(t->x),
+                            (double)exchange_pulled_bytes(t->x) };
+    enum vb_st st = task_barrier(t);
+
+    if (st == VB_OK)
+        st = ctl_reduce(t->ctl, (uint32_t)t->p->epochs, sum, 2);
+    exchange_finish(t->x);
+    while (st == VB_OK && !exchange_idle(t->x))
+        st = task_wait(t);
+    if (st != VB_OK)
+        return st;
+    report_links(t);
+    if (t->chief)
+        st = report_done(t);
+    if (st == VB_OK)
+        ctl_finish(t->ctl);
+    return st;
+}
+
+static enum vb_st connect_links(struct task *t)
+{
+    struct tp_link **link = calloc(t->p->table->nps, sizeof(struct tp_link *));
+    enum vb_st st = VB_NOMEM;
+
+    if (link == NULL)
+        return st;
+    for (uint32_t ps = 0; ps < t->p->table->nps; ps++)
+        link[ps] = ctl_link(t->ctl, ps);
+    st = exchange_connect(t->x, link);
+    free(link);
+    return st;
+}
+
+static enum vb_st load_data(struct task *t, struct vb_err *err)
+{
+    struct feed_params train = t->p->train, test = t->p->test;
+    enum vb_st st;
+
+    train.classes = test.classes = t->p->model->classes;
+    train.max_rows = (t->p->batch + t->p->virtual_workers - 1) / t->p->virtual_workers;
+    test.max_rows = EVAL_ROWS;
+    st = feed_open(&train, &t->train, err);
+    if (st == VB_OK && t->chief && test.images != NULL)
+        st = feed_open(&test, &t->test, err);
+    if (st == VB_OK && t->train.features != t->p->model->x->shape.dim[1]) {
+        vb_err_set(err, "%s has %" PRIu64 " features a sample, the model wants %" PRIu64,
+                   train.images, t->train.features, t->p->model->x->shape.dim[1]);
+        return VB_INVAL;
+    }
+    t->steps_per_epoch = (t->train.n + t->p->batch - 1) / t->p->batch;
+    t->steps = t->steps_per_epoch * t->p->epochs;
+    return st;
+}
+
+static enum vb_st open_links(struct task *t)
+{
+    const struct wk_params *p = t->p;
+    char name[CL_NAME_MAX];
+    const unsigned busy = cl_tasks_on_host(p->ctl.spec, p->ctl.rank) * VB_MAX(p->threads, 1u);
+    const struct tp_node_params np = { .name = cl_name(p->ctl.spec, p->ctl.rank, name),
+                                       .nports = 1,
+                                       .spin_ns = wake_spin_ns(busy) };
+    struct ctl_params cp = p->ctl;
+    enum vb_st st = tp_node_open(&np, &t->node);
+
+    if (st == VB_OK)
+        st = exchange_open(
+            &(struct exchange_params){ .table = p->table, .worker = t->worker, .node = t->node },
+            &t->x);
+    if (st != VB_OK)
+        return st;
+    cp.node = t->node;
+    cp.channels = p->table->nlanes;
+    st = ctl_start(&cp, &t->ctl);
+    if (st == VB_OK && p->control != NULL)
+        p->control(p->arg, t->ctl);
+    return st;
+}
+
+static enum vb_st set_up(struct task *t)
+{
+    struct vb_err err = { .text = "out of memory" };
+    enum vb_st st = open_links(t);
+
+    if (st != VB_OK)
+        return st;
+    st = load_data(t, &err);
+    if (st == VB_OK)
+        st = task_make_exec(t, &err);
+    if (st != VB_OK) {
+        task_fail(t, VB_EXIT_FAILED, err.text);
+        return st;
+    }
+    st = ctl_wait_start(t->ctl);
+    if (st == VB_OK)
+        st = connect_links(t);
+    return st;
+}
+
+static void tear_down(struct task *t)
+{
+    if (t->p->control != NULL)
+        t->p->control(t->p->arg, NULL);
+    ctl_stop(t->ctl);
+    exec_close(t->exec);
+    exec_close(t->eval);
+    feed_close(&t->train);
+    feed_close(&t->test);
+    free(t->scratch);
+    exchange_close(t->x);
+    tp_node_close(t->node);
+}
+
+static enum vb_exit how_it_ended(struct task *t, enum vb_st st)
+{
+    struct ctl_end end = { 0 };
+
+    if (st == VB_OK)
+        return VB_EXIT_OK;
+    if (t->ctl == NULL)
+        return vb_st_exit(st);
+    if (!ctl_ended(t->ctl, &end)) {
+        task_fail(t, vb_st_exit(st), vb_st_str(st));
+        return vb_st_exit(st);
+    }
+    return end.code;
+}
+
+enum vb_exit wk_run(const struct wk_params *p)
+{
+    struct task t = { .p = p,
+                      .worker = cl_rank_index(p->ctl.spec, p->ctl.rank),
+                      .nworkers = p->ctl.spec->nworkers,
+                      .best = -1,
+                      .last = -1 };
+
+    t.chief = t.worker == 0;
+    t.nmicro = p->virtual_workers / t.nworkers;
+    kn_gemm_threads(VB_MAX(p->threads, 1u));
+    enum vb_st st = set_up(&t);
+
+    if (st == VB_OK) {
+        t.start_ns = t.reported_ns = vb_now_ns();
+        if (t.chief) {
+            report(&t, &(struct wk_report){ .event = WK_START });
+            init_params(&t);
+        }
+        st = run_epochs(&t);
+    }
+    if (st == VB_OK)
+        st = finish(&t);
+    const enum vb_exit code = how_it_ended(&t, st);
+
+    tear_down(&t);
+    return code;
+}
