@@ -1,0 +1,384 @@
+/* What only links of one host do: other processes, hostile memory, mapping at a fixed place. */
+#include "harness.h"
+
+#include <criterion/criterion.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+
+#include "base/clock.h"
+#include "base/util.h"
+#include "transport/map.h"
+
+static const struct conf_way way = { "map", TP_MAP, false };
+
+/* A process at the other end of a link. */
+struct remote {
+    pid_t pid;
+    struct tp_node *node;
+    struct tp_link *link;
+    struct tp_port *port;
+    unsigned received;
+    uint64_t first_word; /* of the last payload */
+};
+
+static void remote_msg(void *arg, const struct tp_rx *rx)
+{
+    struct remote *r = arg;
+
+    r->received++;
+    if (rx->payload_bytes >= sizeof(r->first_word))
+        memcpy(&r->first_word, rx->payload, sizeof(r->first_word));
+}
+
+/* One process's half: node, link, offers through the socket. */
+static bool half_open(struct remote *r, int sock, bool initiator)
+{
+    struct tp_offer mine, theirs = { 0 };
+    uint32_t id;
+
+    if (tp_node_open(&(struct tp_node_params){ .name = "half", .nports = 1 }, &r->node) != VB_OK ||
+        tp_region_new(r->node, 1 << 16, &id) != VB_OK)
+        return false;
+    r->port = tp_port(r->node, 0);
+    tp_port_set(r->port, &(struct tp_port_params){ .arg = r, .on_msg = remote_msg });
+    if (tp_link_new(r->node,
+                    &(struct tp_link_params){
+                        .way = TP_MAP, .peer = "other", .channels = 1, .initiator = initiator },
+                    &r->link) != VB_OK ||
+        tp_link_offer(r->link, &mine) != VB_OK)
+        return false;
+
+    bool ok = offer_to_socket(sock, &mine) && offer_from_socket(sock, &theirs);
+
+    ok = ok && tp_link_connect(r->link, &theirs) == VB_OK;
+    tp_offer_close(&mine);
+    tp_offer_close(&theirs);
+    return ok;
+}
+
+/* The child answers every message with one that carries the payload's first word plus one. */
+static void child_main(int sock)
+{
+    const uint64_t deadline = vb_now_ns() + PAIR_DEADLINE_S * VB_SEC;
+    struct remote r = { 0 };
+    struct tp_op op = { .hdr_bytes = 8, .bytes = 8 };
+    unsigned answered = 0;
+
+    if (!half_open(&r, sock, false))
+        _exit(1);
+    while (vb_now_ns() < deadline) {
+        tp_wait(r.port, deadline);
+        if (answered == r.received)
+            continue;
+        answered = r.received;
+        *(uint64_t *)tp_region_base(r.node, 0) = r.first_word + 1;
+        if (tp_send(r.port, r.link, 0, &op) != VB_OK)
+            _exit(2);
+    }
+    _exit(0);
+}
+
+static void remote_open(struct remote *r)
+{
+    int sock[2];
+
+    *r = (struct remote){ 0 };
+    cr_assert_eq(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sock), 0);
+    r->pid = fork();
+    cr_assert_geq(r->pid, 0);
+    if (r->pid == 0)
+        child_main(sock[1]);
+    cr_assert(half_open(r, sock[0], true));
+    close(sock[0]);
+    close(sock[1]);
+}
+
+static void remote_kill(struct remote *r)
+{
+    kill(r->pid, SIGKILL);
+    cr_assert_eq(waitpid(r->pid, NULL, 0), r->pid);
+}
+
+Test(map, two_processes_read_each_others_payload_in_place)
+{
+    const uint64_t deadline = vb_now_ns() + PAIR_DEADLINE_S * VB_SEC;
+    struct tp_op op = { .hdr_bytes = 8, .bytes = 8 };
+    struct remote r;
+
+    remote_open(&r);
+    for (unsigned i = 1; i <= 1000; i++) {
+        *(uint64_t *)tp_region_base(r.node, 0) = UINT64_C(1000000) * i;
+        cr_assert_eq(tp_send(r.port, r.link, 0, &op), VB_OK);
+        while (r.received < i && vb_now_ns() < deadline)
+            tp_wait(r.port, deadline);
+        cr_assert_eq(r.received, i);
+        cr_assert_eq(r.first_word, UINT64_C(1000000) * i + 1);
+    }
+    remote_kill(&r);
+    tp_node_close(r.node);
+}
+
+Test(map, killed_peer_leaves_memory_readable_and_fail_ends_the_link)
+{
+    struct tp_op op = { .hdr_bytes = 8 };
+    enum vb_st st = VB_OK;
+    const void *theirs;
+    struct remote r;
+
+    remote_open(&r);
+    remote_kill(&r);
+    for (unsigned i = 0; i < 2 * TP_CHANNEL_SLOTS && st == VB_OK; i++)
+        st = tp_send(r.port, r.link, 0, &op);
+    cr_assert_eq(st, VB_AGAIN);
+    cr_assert_eq(tp_link_map(r.link, 0, 1 << 16, NULL, &theirs), VB_OK);
+    for (unsigned i = 0; i < 1 << 16; i++)
+        cr_assert(((const unsigned char *)theirs)[i] == 0 || i < 8);
+    tp_link_fail(r.link);
+    cr_assert_eq(tp_send(r.port, r.link, 0, &op), VB_UNREACHABLE);
+    tp_progress(r.port);
+    tp_node_close(r.node);
+}
+
+/* The rings of end e, mapped again as its peer has them. */
+static void *rings_of(struct end *e, uint64_t *bytes_out)
+{
+    struct tp_offer o;
+
+    cr_assert_eq(tp_link_offer(e->link, &o), VB_OK);
+    *bytes_out = map_rings_bytes(1);
+
+    void *rings = mmap(NULL, *bytes_out, PROT_READ | PROT_WRITE, MAP_SHARED, o.fds[2], 0);
+
+    cr_assert_neq(rings, MAP_FAILED);
+    tp_offer_close(&o);
+    return rings;
+}
+
+static uint64_t word0(uint64_t number, uint64_t hdr_bytes, uint64_t region)
+{
+    return number | hdr_bytes << 32 | region << 48;
+}
+
+Test(map, hostile_slot_fails_the_link)
+{
+    const uint64_t room = 256 << 10;
+    const struct {
+        uint64_t hdr_bytes, region, offset, bytes;
+    } bad[] = {
+        { 8, 2, 0, 1 },
+        { 8, TP_REGIONS_MAX, 0, 1 },
+        { 8, 65535, 0, 1 },
+        { 8, 0, room, 1 },
+        { 8, 0, 0, room + 1 },
+        { 8, 1, 1, room },
+        { 8, 0, UINT64_MAX, 1 },
+        { 8, 0, 1, UINT64_MAX },
+        { 8, 0, UINT64_MAX, UINT64_MAX },
+        { 8, 0, UINT64_C(1) << 63, UINT64_C(1) << 63 },
+        { TP_HDR_MAX + 1, 0, 0, 0 },
+        { 65535, 0, 0, 0 },
+    };
+
+    for (unsigned i = 0; i < VB_ARRAY_LEN(bad); i++) {
+        struct send s = { 0 };
+        uint64_t bytes;
+        struct pair p;
+
+        pair_open(&p, &way, &(struct pair_params){ 0 });
+
+        void *rings = rings_of(&p.e[0], &bytes);
+        struct map_slot *slot = map_slots_at(rings, 0);
+
+        /* one good message, a bad one, a good one that must not arrive */
+        for (unsigned m = 0; m < 3; m++) {
+            slot[m].word[1] = m == 1 ? bad[i].offset : 0;
+            slot[m].word[2] = m == 1 ? bad[i].bytes : 0;
+            slot[m].word[0] =
+                m == 1 ? word0(m + 1, bad[i].hdr_bytes, bad[i].region) : word0(m + 1, 8, 0);
+        }
+        pair_settle(&p);
+        cr_assert(tp_link_failed(p.e[0].link), "case %u", i);
+        cr_assert_eq(p.e[0].received, 1, "case %u", i);
+        send_fill(&s, 0, 0, 0);
+        cr_assert_eq(tp_send(tp_port(p.e[0].node, 0), p.e[0].link, 0, &s.op), VB_UNREACHABLE);
+        munmap(rings, bytes);
+        pair_close(&p);
+    }
+}
+
+Test(map, numbers_out_of_turn_and_wild_tails_do_no_harm)
+{
+    struct send s = { 0 };
+    unsigned accepted = 0;
+    uint64_t bytes;
+    struct pair p;
+
+    pair_open(&p, &way, &(struct pair_params){ 0 });
+
+    void *rings = rings_of(&p.e[0], &bytes);
+
+    memset(map_slots_at(rings, 0), 0xa5, TP_CHANNEL_SLOTS * sizeof(struct map_slot));
+    pair_settle(&p);
+    cr_assert_eq(p.e[0].received, 0);
+    send_fill(&s, 0, 0, 0);
+    s.op.done = NULL;
+    for (unsigned i = 0; i < 100; i++) {
+        atomic_store(&map_tail_at(rings, 0)->read, i * 0x12345678u);
+        for (unsigned k = 0; k < TP_CHANNEL_SLOTS; k++)
+            accepted += tp_send(tp_port(p.e[1].node, 0), p.e[1].link, 0, &s.op) == VB_OK;
+    }
+    cr_assert_geq(accepted, TP_CHANNEL_SLOTS);
+    munmap(rings, bytes);
+    pair_close(&p);
+}
+
+enum { NBAD = 6 };
+
+/* Descriptors of about the right size that a peer must not get away with. */
+static void bad_fds(uint64_t bytes, int fd[NBAD])
+{
+    const int flags = MFD_ALLOW_SEALING | MFD_CLOEXEC;
+    char name[] = "/tmp/verbena-test-XXXXXX";
+    int ends[2];
+
+    fd[0] = memfd_create("unsealed", flags);
+    cr_assert_eq(ftruncate(fd[0], (off_t)bytes), 0);
+    fd[1] = memfd_create("sealed too short", flags);
+    cr_assert_eq(ftruncate(fd[1], (off_t)bytes - 1), 0);
+    fd[2] = memfd_create("sealed without pages", flags);
+    cr_assert_eq(ftruncate(fd[2], (off_t)bytes), 0);
+    for (unsigned i = 1; i <= 2; i++)
+        cr_assert_eq(fcntl(fd[i], F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE),
+                     0);
+    fd[3] = mkstemp(name);
+    unlink(name);
+    cr_assert_eq(ftruncate(fd[3], (off_t)bytes), 0);
+    cr_assert_eq(pipe(ends), 0);
+    fd[4] = ends[1];
+    close(ends[0]);
+    fd[5] = -1;
+}
+
+Test(map, offers_with_foreign_descriptors_are_refused_and_good_ones_still_work)
+{
+    const uint64_t bytes[] = { TP_WORDS_BYTES, 8, map_rings_bytes(1), 256 << 10, 256 << 10 };
+    struct tp_offer good, back, bad;
+    struct send s = { 0 };
+    int fd[NBAD];
+    struct pair p;
+
+    pair_make(&p, &way, &(struct pair_params){ 0 });
+    cr_assert_eq(tp_link_offer(p.e[1].link, &good), VB_OK);
+    cr_assert_eq(tp_link_offer(p.e[0].link, &back), VB_OK);
+    cr_assert_eq(good.nfds, VB_ARRAY_LEN(bytes));
+    for (unsigned i = 0; i < good.nfds; i++) {
+        bad_fds(bytes[i], fd);
+        for (unsigned k = 0; k < NBAD; k++) {
+            bad = good;
+            bad.fds[i] = fd[k];
+            cr_assert_neq(tp_link_connect(p.e[0].link, &bad), VB_OK, "fd %u: kind %u", i, k);
+            if (fd[k] >= 0)
+                close(fd[k]);
+        }
+    }
+    bad = good;
+    bad.fds[3] = good.fds[2]; /* rings, which can be written, for a region */
+    cr_assert_neq(tp_link_connect(p.e[0].link, &bad), VB_OK);
+    cr_assert_eq(tp_link_connect(p.e[0].link, &good), VB_OK);
+    cr_assert_eq(tp_link_connect(p.e[0].link, &good), VB_INVAL);
+    cr_assert_eq(tp_link_connect(p.e[1].link, &back), VB_OK);
+    tp_offer_close(&good);
+    tp_offer_close(&back);
+    send_fill(&s, 0, 5, 1000);
+    cr_assert_eq(tp_send(tp_port(p.e[0].node, 0), p.e[0].link, 0, &s.op), VB_OK);
+    cr_assert(pair_until(&p, &p.e[1].received, 1));
+    cr_assert_eq(p.e[1].damaged, 0);
+    pair_close(&p);
+}
+
+Test(map, peers_cannot_write_or_punch_holes_into_regions)
+{
+    struct tp_offer o;
+    struct pair p;
+
+    pair_make(&p, &way, &(struct pair_params){ 0 });
+    cr_assert_eq(tp_link_offer(p.e[0].link, &o), VB_OK);
+    for (unsigned i = 0; i < o.nfds; i++) {
+        if (i == 1 || i == 2) /* eventfd and rings */
+            continue;
+        cr_assert_eq(mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, o.fds[i], 0), MAP_FAILED);
+        cr_assert_neq(fallocate(o.fds[i], FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, 4096), 0);
+        cr_assert_neq(ftruncate(o.fds[i], 0), 0);
+    }
+    tp_offer_close(&o);
+    pair_close(&p);
+}
+
+Test(map, regions_of_the_peer_map_side_by_side_into_a_window)
+{
+    enum { BYTES = 256 << 10 };
+    const void *got;
+    struct pair p;
+    char *window = mmap(NULL, 2 * BYTES, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+    cr_assert_neq(window, MAP_FAILED);
+    pair_make(&p, &way, &(struct pair_params){ 0 });
+    cr_assert_eq(tp_link_map(p.e[0].link, 0, BYTES, window, &got), VB_INVAL, "not connected");
+    pair_close(&p);
+    pair_open(&p, &way, &(struct pair_params){ 0 });
+    cr_assert_eq(tp_link_map(p.e[0].link, 0, BYTES + 1, window, &got), VB_INVAL);
+    cr_assert_eq(tp_link_map(p.e[0].link, 2, BYTES, window, &got), VB_INVAL);
+    cr_assert_eq(tp_link_map(p.e[0].link, 0, BYTES, window + 1, &got), VB_INVAL);
+    cr_assert_eq(tp_link_map(p.e[0].link, 1, BYTES, window, &got), VB_OK);
+    cr_assert_eq(got, window);
+    cr_assert_eq(tp_link_map(p.e[0].link, 0, BYTES, window + BYTES, &got), VB_OK);
+    memset(p.e[1].dst, 7, BYTES);
+    cr_assert_eq(memcmp(window, p.e[1].dst, BYTES), 0);
+    cr_assert_eq(memcmp(window + BYTES, p.e[1].src, BYTES), 0);
+    cr_assert_eq(tp_link_map(p.e[0].link, 0, BYTES, NULL, &got), VB_OK);
+    cr_assert_eq(memcmp(got, p.e[1].src, BYTES), 0);
+    pair_close(&p);
+    munmap(window, 2 * BYTES);
+}
+
+Test(map, one_node_holds_links_to_many_peers)
+{
+    enum { PEERS = 6 };
+    struct tp_offer mine, theirs;
+    struct tp_node *hub, *node[PEERS];
+    struct tp_link *out[PEERS], *in[PEERS];
+    struct remote r[PEERS] = { 0 };
+    struct tp_op op = { .hdr_bytes = 8 };
+    struct tp_link_params lp = { .way = TP_MAP, .peer = "x", .channels = 2 };
+
+    cr_assert_eq(tp_node_open(&(struct tp_node_params){ .name = "hub", .nports = 1 }, &hub), VB_OK);
+    for (unsigned i = 0; i < PEERS; i++) {
+        const struct tp_node_params np = { .name = "leaf", .nports = 2 };
+
+        cr_assert_eq(tp_node_open(&np, &node[i]), VB_OK);
+        tp_port_set(tp_port(node[i], 1),
+                    &(struct tp_port_params){ .arg = &r[i], .on_msg = remote_msg });
+        cr_assert_eq(tp_link_new(hub, &lp, &out[i]), VB_OK);
+        cr_assert_eq(tp_link_new(node[i], &lp, &in[i]), VB_OK);
+        cr_assert_eq(tp_link_offer(out[i], &mine), VB_OK);
+        cr_assert_eq(tp_link_offer(in[i], &theirs), VB_OK);
+        cr_assert_eq(tp_link_connect(out[i], &theirs), VB_OK);
+        cr_assert_eq(tp_link_connect(in[i], &mine), VB_OK);
+        tp_offer_close(&mine);
+        tp_offer_close(&theirs);
+    }
+    for (unsigned i = 0; i < PEERS; i++)
+        for (unsigned k = 0; k <= i; k++)
+            cr_assert_eq(tp_send(tp_port(hub, 0), out[i], 1, &op), VB_OK);
+    for (unsigned i = 0; i < PEERS; i++) {
+        while (tp_progress(tp_port(node[i], 0)) + tp_progress(tp_port(node[i], 1)) > 0)
+            continue;
+        cr_assert_eq(r[i].received, i + 1);
+        tp_node_close(node[i]);
+    }
+    tp_node_close(hub);
+}
