@@ -1,0 +1,265 @@
+/*
+ * ucx.h - the ucx way, for the ucx_*.c files only.
+ *
+ * One communication thread per node owns the UCX worker and everything made of it. Ports reach it by
+ * rings and it reaches them by rings:
+ *   port -> comm   port.sends   ops to send
+ *                  port.credits channels whose consumed count the peer should learn
+ *                  port.retry   parked payloads are to be asked for again
+ *   comm -> port   port.finished ops that have ended
+ *                  port.arrived  channels at whose front a message has landed
+ * Set-up and closing are commands that their caller waits for.
+ *
+ * A message is numbered per channel by its sender. The receiver keeps TP_CHANNEL_SLOTS records per
+ * channel, indexed by that number; a record may land in any order, but only the landed front is
+ * shown to the port. The sender never has more than TP_CHANNEL_SLOTS messages of a channel that the
+ * peer's port has not consumed; the peer says how many it has consumed by credit messages.
+ */
+#ifndef TRANSPORT_UCX_H
+#define TRANSPORT_UCX_H
+
+#include "transport/backend.h"
+
+#include "base/clock.h"
+#include "base/util.h"
+
+#include <assert.h>
+#include <pthread.h>
+#include <ucp/api/ucp.h>
+
+enum {
+    UCX_AM_TOKEN = 1,
+    UCX_AM_MSG = 2,
+    UCX_AM_CREDIT = 3,
+    UCX_AM_BYE = 4,
+    UCX_RNDV_BYTES = 65536, /* payloads from here on go by rendezvous */
+    UCX_LISTENERS_MAX = 8,
+    UCX_POSTS = 512,
+    UCX_UNPROVED_MAX = 64,
+    UCX_CONNS_MAX = TP_LINKS_MAX + UCX_UNPROVED_MAX,
+    UCX_PORT_OPS = TP_PORTS_MAX * TP_CHANNEL_SLOTS, /* ops of one port in flight, at most */
+    UCX_PORT_CHANS = TP_PORTS_MAX * TP_LINKS_MAX,
+    UCX_CREDIT_EVERY = TP_CHANNEL_SLOTS / 4
+};
+
+struct ucx_node;
+struct ucx_link;
+struct ucx_port;
+
+/* What leaves before the header, little-endian like all we run on. */
+struct ucx_prefix {
+    uint16_t link; /* the receiver's number of this link */
+    uint8_t channel;
+    uint8_t hdr_bytes;
+    uint32_t seq; /* counts from 0 in its channel */
+    uint64_t payload_bytes;
+};
+static_assert(sizeof(struct ucx_prefix) == sizeof(((struct tp_op *)0)->prefix), "prefix fits");
+static_assert(offsetof(struct tp_op, hdr) ==
+                  offsetof(struct tp_op, prefix) + sizeof(struct ucx_prefix),
+              "prefix and header leave in one piece");
+
+/* An arrived message. The communication thread's until the front passes it, then the port's. */
+enum ucx_rec_state { UCX_REC_FREE, UCX_REC_PARKED, UCX_REC_LANDING, UCX_REC_LANDED };
+struct ucx_rec {
+    struct ucx_chan *chan;
+    enum ucx_rec_state state;
+    bool rndv;
+    uint32_t hdr_bytes;
+    uint64_t bytes, copied_bytes;
+    void *place;
+    void *desc;           /* parked: UCX's descriptor of the payload */
+    void *req;            /* landing: UCX's request */
+    struct ucx_rec *next; /* parked: in order of arrival */
+    _Alignas(8) unsigned char hdr[TP_HDR_MAX];
+};
+
+struct ucx_chan {
+    struct ucx_link *link;
+    struct ucx_port *port;
+    unsigned index;
+    struct ucx_rec *rec; /* TP_CHANNEL_SLOTS */
+    /* the port's */
+    _Alignas(64) uint32_t tx_seq;
+    bool in_again;
+    struct ucx_chan *again;
+    atomic_uint rx_tail; /* consumed by the port */
+    /* the communication thread's */
+    _Alignas(64) atomic_uint tx_credit; /* consumed by the peer's port */
+    atomic_uint rx_head;                /* landed in order */
+    uint32_t tx_started, credit_sent;
+    /* in the port's ring already; set by the producer, cleared by the consumer */
+    _Alignas(64) atomic_bool arrived_queued, credit_queued;
+};
+
+enum ucx_conn_state { UCX_CONN_FREE, UCX_CONN_UNPROVED, UCX_CONN_BOUND };
+struct ucx_conn {
+    struct ucx_node *un;
+    struct ucx_link *link; /* bound: whose */
+    ucp_ep_h ep;
+    enum ucx_conn_state state;
+    bool broken; /* UCX has reported an error, or the peer broke the protocol */
+    const char *why;
+    uint64_t deadline_ns; /* unproved: until when */
+};
+
+enum ucx_link_state { UCX_LINK_NEW, UCX_LINK_WAITING, UCX_LINK_PROVED, UCX_LINK_DOWN };
+enum ucx_cmd_what { UCX_CMD_LISTEN, UCX_CMD_CONNECT, UCX_CMD_CLOSE };
+struct ucx_cmd {
+    enum ucx_cmd_what what;
+    enum vb_st st;
+    bool done;
+    struct ucx_link *next;
+    /* close */
+    uint64_t deadline_ns; /* of the present stage; 0: not begun */
+    void *flush_req;
+};
+
+struct ucx_link {
+    struct tp_link base;
+    struct ucx_node *un;
+    atomic_int state; /* the communication thread writes */
+    atomic_bool fail_asked;
+    uint16_t port;    /* listening port: ours or the peer's */
+    uint32_t peer_id; /* the peer's number of this link */
+    bool leaving;     /* the peer has said bye */
+    struct ucx_conn *conn;
+    struct ucx_tx *tx; /* sends inside UCX */
+    unsigned landing;  /* receives inside UCX */
+    struct ucx_cmd cmd;
+    char text[320]; /* describe; before the state is PROVED */
+    struct ucx_chan chan[TP_PORTS_MAX];
+};
+
+/* A send inside UCX. It has its own copy of the header, so that the op is free as soon as the link
+ * is given up, whatever UCX still does. */
+struct ucx_tx {
+    struct tp_op *op; /* NULL: ended already */
+    struct ucx_link *link;
+    struct ucx_port *port;
+    struct ucx_tx *prev, *next;
+    void *req;
+    uint32_t wire_bytes;
+    _Alignas(8) unsigned char wire[sizeof(struct ucx_prefix) + TP_HDR_MAX];
+};
+
+struct ucx_port {
+    struct tp_port *port;
+    struct ucx_node *un;
+    struct vb_ring sends, credits, finished, arrived;
+    /* the port's */
+    _Alignas(64) uint32_t taken; /* sends accepted */
+    uint32_t popped;             /* of those, seen in finished */
+    struct ucx_chan *again;      /* channels left with messages by the last progress */
+    atomic_bool retry;
+    /* the communication thread's */
+    _Alignas(64) atomic_uint returned; /* sends whose ucx_tx is free again */
+    bool dirty;                        /* something was put into finished or arrived */
+    struct ucx_tx *tx, *tx_free;
+    uint32_t tx_used; /* of tx, the first so many have been used */
+    struct ucx_rec *parked_head, *parked_tail;
+    struct ucx_chan *credit_held; /* no room for its credit message yet */
+};
+
+/* A message of our own (token, credit, bye) inside UCX. */
+struct ucx_post {
+    struct ucx_node *un;
+    struct ucx_post *next;
+    unsigned char bytes[48];
+};
+
+struct ucx_listener {
+    struct ucx_node *un;
+    char host[64];
+    uint16_t port;
+    ucp_listener_h h;
+};
+
+struct ucx_node {
+    struct tp_node *node;
+    struct wake_word word;
+    struct wake wake; /* the communication thread's */
+    pthread_t thread;
+    bool started;
+    atomic_bool stop, fail_pending, cmd_pending;
+
+    pthread_mutex_t lock; /* cmds, cmd.done of all links, opened */
+    pthread_cond_t cond;
+    struct ucx_link *cmds;
+    bool opened;
+    enum vb_st open_st;
+
+    /* all below: the communication thread's */
+    ucp_context_h ctx;
+    ucp_worker_h worker;
+    int ucx_fd;
+    ucp_mem_h mem[TP_REGIONS_MAX];
+    struct ucx_listener listener[UCX_LISTENERS_MAX];
+    unsigned nlisteners;
+    unsigned nunproved;
+    bool broken;              /* some connection is */
+    struct ucx_link *closing; /* whose close command runs */
+    struct ucx_link *link[TP_LINKS_MAX];
+    unsigned nlinks;
+    struct ucx_conn conn[UCX_CONNS_MAX];
+    unsigned nconns; /* conn slots ever used */
+    struct ucx_post post[UCX_POSTS], *posts;
+    unsigned nports;
+    struct ucx_port port[];
+};
+
+/* ucx_conf.c: context, worker and registered regions; from the communication thread. */
+VB_MUST_CHECK enum vb_st ucx_open(struct ucx_node *un);
+void ucx_close(struct ucx_node *un); /* takes half-built */
+
+/* ucx_node.c */
+enum vb_st ucx_node_open(struct tp_node *n, void **be_out);
+void ucx_node_close(void *be);
+/* Runs the link's command in the communication thread and waits for its end. thread: set-up. */
+enum vb_st ucx_cmd(struct ucx_link *l, enum ucx_cmd_what what);
+void ucx_cmd_end(struct ucx_link *l, enum vb_st st);
+/* A port is told at the end of this round. */
+static inline void ucx_tell(struct ucx_port *up)
+{
+    up->dirty = true;
+}
+
+/* ucx_conn.c: listeners, endpoints, proof. thread: communication. */
+enum vb_st ucx_listen(struct ucx_link *l);
+enum vb_st ucx_connect(struct ucx_link *l);
+ucs_status_t ucx_on_token(void *arg, const void *hdr, size_t hdr_bytes, void *data, size_t bytes,
+                          const ucp_am_recv_param_t *param);
+ucs_status_t ucx_on_bye(void *arg, const void *hdr, size_t hdr_bytes, void *data, size_t bytes,
+                        const ucp_am_recv_param_t *param);
+/* The proved link that a message with this receiver's number came over, or NULL. */
+struct ucx_link *ucx_sender(struct ucx_node *un, unsigned id, const ucp_am_recv_param_t *param);
+void ucx_conn_close(struct ucx_conn *c);
+/* The peer broke the protocol: the link fails. why: a literal. */
+void ucx_conn_break(struct ucx_conn *c, const char *why);
+/* Errors and deadlines that are due. Returns when to look again at the latest. */
+uint64_t ucx_conns_tend(struct ucx_node *un, uint64_t now);
+/* Sends a small message without payload; the bytes are copied. false: no room now. */
+bool ucx_post(struct ucx_node *un, ucp_ep_h ep, unsigned am, const void *hdr, size_t hdr_bytes);
+
+/* ucx_link.c */
+void ucx_link_down(struct ucx_link *l);
+/* Takes the close command one stage further when that is due. */
+void ucx_link_tend(struct ucx_link *l, uint64_t now);
+
+/* ucx_send.c */
+enum vb_st ucx_send(struct tp_port *p, struct tp_link *l, unsigned channel, struct tp_op *op);
+bool ucx_sends_start(struct ucx_port *up);       /* false: nothing to do */
+unsigned ucx_finished_take(struct ucx_port *up); /* thread: the port's */
+void ucx_sends_give_up(struct ucx_link *l, bool forget);
+ucs_status_t ucx_on_credit(void *arg, const void *hdr, size_t hdr_bytes, void *data, size_t bytes,
+                           const ucp_am_recv_param_t *param);
+
+/* ucx_recv.c */
+ucs_status_t ucx_on_msg(void *arg, const void *hdr, size_t hdr_bytes, void *data, size_t bytes,
+                        const ucp_am_recv_param_t *param);
+bool ucx_places_retry(struct ucx_port *up);     /* false: nothing to do */
+bool ucx_credits_send(struct ucx_port *up);     /* false: nothing to do */
+unsigned ucx_arrived_take(struct ucx_port *up); /* thread: the port's */
+void ucx_recvs_give_up(struct ucx_link *l, bool forget);
+
+#endif

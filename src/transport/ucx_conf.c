@@ -1,0 +1,149 @@
+#include "transport/ucx.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <ucs/debug/log_def.h>
+
+#define LOG_MOD "ucx"
+#include "base/log.h"
+
+/* What verbena needs of UCX. A user's own UCX_<name> in the environment wins. */
+static const struct {
+    const char *name, *value;
+} settings[] = {
+    { "TLS", "tcp" },       { "TCP_KEEPIDLE", "1s" },     { "TCP_KEEPINTVL", "1s" },
+    { "TCP_KEEPCNT", "3" }, { "TCP_TX_SEG_SIZE", "64k" }, { "TCP_RX_SEG_SIZE", "256k" },
+};
+
+/* What UCX says about its probing and about lost peers is said by verbena in its own words. */
+static ucs_log_func_rc_t quiet(const char *file, unsigned line, const char *function,
+                               ucs_log_level_t level, const ucs_log_component_config_t *conf,
+                               const char *message, va_list ap)
+{
+    char text[256];
+
+    if (level == UCS_LOG_LEVEL_FATAL)
+        return UCS_LOG_FUNC_RC_CONTINUE;
+    if (vb_log_max >= VB_LOG_DEBUG) {
+        vsnprintf(text, sizeof(text), message, ap);
+        log_debug("%s", text);
+    }
+    return UCS_LOG_FUNC_RC_STOP;
+}
+
+static void hush(void)
+{
+    if (getenv("UCX_LOG_LEVEL") == NULL)
+        ucs_log_push_handler(quiet);
+}
+
+static enum vb_st failed(const char *what, ucs_status_t s)
+{
+    log_error("%s: %s", what, ucs_status_string(s));
+    return s == UCS_ERR_NO_MEMORY ? VB_NOMEM : VB_NOFABRIC;
+}
+
+static ucs_status_t context_open(struct ucx_node *un)
+{
+    const ucp_params_t p = { .field_mask = UCP_PARAM_FIELD_FEATURES,
+                             .features = UCP_FEATURE_AM | UCP_FEATURE_WAKEUP };
+    ucp_config_t *config;
+    ucs_status_t s = ucp_config_read(NULL, NULL, &config);
+
+    if (s != UCS_OK)
+        return s;
+    for (size_t i = 0; i < sizeof(settings) / sizeof(settings[0]); i++) {
+        char env[64];
+
+        snprintf(env, sizeof(env), "UCX_%s", settings[i].name);
+        if (getenv(env) != NULL)
+            continue;
+        s = ucp_config_modify(config, settings[i].name, settings[i].value);
+        if (s != UCS_OK)
+            log_warn("ucx does not take %s %s: %s", settings[i].name, settings[i].value,
+                     ucs_status_string(s));
+    }
+    s = ucp_init(&p, config, &un->ctx);
+    ucp_config_release(config);
+    return s;
+}
+
+static ucs_status_t handlers_set(struct ucx_node *un)
+{
+    static const struct {
+        unsigned id;
+        ucp_am_recv_callback_t cb;
+    } handlers[] = { { UCX_AM_TOKEN, ucx_on_token },
+                     { UCX_AM_MSG, ucx_on_msg },
+                     { UCX_AM_CREDIT, ucx_on_credit },
+                     { UCX_AM_BYE, ucx_on_bye } };
+    ucs_status_t s = UCS_OK;
+
+    for (size_t i = 0; i < sizeof(handlers) / sizeof(handlers[0]) && s == UCS_OK; i++) {
+        const ucp_am_handler_param_t h = {
+            .field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_CB |
+                          UCP_AM_HANDLER_PARAM_FIELD_ARG | UCP_AM_HANDLER_PARAM_FIELD_FLAGS,
+            .id = handlers[i].id,
+            .cb = handlers[i].cb,
+            .arg = un,
+            /* messages that must wait for a place are kept by UCX */
+            .flags = handlers[i].id == UCX_AM_MSG ? UCP_AM_FLAG_PERSISTENT_DATA : 0,
+        };
+        s = ucp_worker_set_am_recv_handler(un->worker, &h);
+    }
+    return s;
+}
+
+static ucs_status_t regions_map(struct ucx_node *un)
+{
+    ucs_status_t s = UCS_OK;
+
+    for (unsigned i = 0; i < un->node->nregions && s == UCS_OK; i++) {
+        const ucp_mem_map_params_t m = { .field_mask = UCP_MEM_MAP_PARAM_FIELD_ADDRESS |
+                                                       UCP_MEM_MAP_PARAM_FIELD_LENGTH,
+                                         .address = un->node->region[i].base,
+                                         .length = un->node->region[i].bytes };
+        s = ucp_mem_map(un->ctx, &m, &un->mem[i]);
+    }
+    return s;
+}
+
+enum vb_st ucx_open(struct ucx_node *un)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    const ucp_worker_params_t w = { .field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE,
+                                    .thread_mode = UCS_THREAD_MODE_SINGLE };
+
+    pthread_once(&once, hush);
+    for (unsigned i = 0; i < UCX_POSTS; i++) {
+        un->post[i] = (struct ucx_post){ .un = un, .next = un->posts };
+        un->posts = &un->post[i];
+    }
+    ucs_status_t s = context_open(un);
+    if (s != UCS_OK)
+        return failed("no ucx context", s);
+    s = regions_map(un);
+    if (s != UCS_OK)
+        return failed("ucx cannot register a region", s);
+    s = ucp_worker_create(un->ctx, &w, &un->worker);
+    if (s != UCS_OK)
+        return failed("no ucx worker", s);
+    s = ucp_worker_get_efd(un->worker, &un->ucx_fd);
+    if (s == UCS_OK)
+        s = handlers_set(un);
+    return s == UCS_OK ? VB_OK : failed("no ucx worker", s);
+}
+
+void ucx_close(struct ucx_node *un)
+{
+    for (unsigned i = 0; i < un->nlisteners; i++)
+        ucp_listener_destroy(un->listener[i].h);
+    if (un->worker != NULL)
+        ucp_worker_destroy(un->worker);
+    for (unsigned i = 0; i < TP_REGIONS_MAX; i++)
+        if (un->mem[i] != NULL)
+            ucp_mem_unmap(un->ctx, un->mem[i]);
+    if (un->ctx != NULL)
+        ucp_cleanup(un->ctx);
+}

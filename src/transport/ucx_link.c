@@ -1,0 +1,235 @@
+#include "transport/ucx.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define LOG_MOD "ucx"
+#include "base/log.h"
+
+#define FLUSH_NS (1 * VB_SEC) /* closing: what was sent may still leave */
+#define QUIET_NS (2 * VB_SEC) /* closing: until UCX has let go of everything */
+
+enum { OFFER_MAGIC = 0x76624f31 };
+
+struct offer {
+    uint32_t magic;
+    uint16_t link; /* the sender's number of this link */
+    uint16_t port; /* 0: the sender is the one that connects */
+};
+static_assert(sizeof(struct offer) == 8, "offer is 8 bytes on the wire");
+
+/* ---- the communication thread ---- */
+
+void ucx_link_down(struct ucx_link *l)
+{
+    if (atomic_load_explicit(&l->state, memory_order_relaxed) == UCX_LINK_DOWN)
+        return;
+    atomic_store_explicit(&l->state, UCX_LINK_DOWN, memory_order_release);
+    ucx_sends_give_up(l, false);
+    ucx_recvs_give_up(l, false);
+    if (l->conn != NULL)
+        ucx_conn_close(l->conn);
+    l->conn = NULL;
+}
+
+static void on_flushed(void *req, ucs_status_t s, void *arg)
+{
+    /* ucx_link_tend looks at the request */
+}
+
+/* Says bye and lets everything leave that was sent before. */
+static void close_begin(struct ucx_link *l, uint64_t now)
+{
+    const ucp_request_param_t p = { .op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK,
+                                    .cb.send = on_flushed };
+
+    l->cmd.deadline_ns = now + FLUSH_NS;
+    if (l->conn == NULL || l->conn->broken)
+        return;
+    if (atomic_load_explicit(&l->state, memory_order_relaxed) == UCX_LINK_PROVED)
+        (void)ucx_post(l->un, l->conn->ep, UCX_AM_BYE, "bye", 3);
+    else
+        return;
+    l->cmd.flush_req = ucp_ep_flush_nbx(l->conn->ep, &p);
+}
+
+void ucx_link_tend(struct ucx_link *l, uint64_t now)
+{
+    struct ucx_cmd *c = &l->cmd;
+
+    if (c->deadline_ns == 0)
+        close_begin(l, now);
+    if (UCS_PTR_IS_PTR(c->flush_req)) {
+        if (ucp_request_check_status(c->flush_req) == UCS_INPROGRESS && now < c->deadline_ns &&
+            l->conn != NULL && !l->conn->broken)
+            return;
+        ucp_request_free(c->flush_req);
+    }
+    if (c->flush_req != NULL || atomic_load(&l->state) != UCX_LINK_DOWN)
+        c->deadline_ns = now + QUIET_NS;
+    c->flush_req = NULL;
+    ucx_link_down(l);
+    if ((l->tx != NULL || l->landing > 0) && now < c->deadline_ns)
+        return;
+    ucx_sends_give_up(l, true);
+    ucx_recvs_give_up(l, true);
+    l->un->closing = NULL;
+    if (l->un->link[l->base.id] == l)
+        l->un->link[l->base.id] = NULL;
+    ucx_cmd_end(l, VB_OK);
+}
+
+/* ---- other threads ---- */
+
+static void link_free(struct ucx_link *l)
+{
+    for (unsigned c = 0; c < TP_PORTS_MAX; c++)
+        free(l->chan[c].rec);
+    free(l);
+}
+
+static enum vb_st link_new(struct tp_node *n, const struct tp_link_params *p,
+                           struct tp_link **link_out)
+{
+    struct ucx_node *un = n->be_node[TP_UCX];
+    struct ucx_link *l;
+
+    if (p->host == NULL || strlen(p->host) >= sizeof(l->base.host)) {
+        log_error("%s: a ucx link needs a numeric address", p->peer);
+        return VB_INVAL;
+    }
+    l = tp_link_alloc(sizeof(*l));
+    if (l == NULL)
+        return VB_NOMEM;
+    l->un = un;
+    for (unsigned c = 0; c < p->channels; c++) {
+        struct ucx_chan *ch = &l->chan[c];
+
+        ch->link = l;
+        ch->index = c;
+        ch->port = &un->port[c % n->nports];
+        ch->rec = calloc(TP_CHANNEL_SLOTS, sizeof(*ch->rec));
+        if (ch->rec == NULL) {
+            link_free(l);
+            return VB_NOMEM;
+        }
+    }
+    *link_out = &l->base;
+    return VB_OK;
+}
+
+static void link_close(struct tp_link *base)
+{
+    struct ucx_link *l = (struct ucx_link *)base;
+
+    if (l == NULL)
+        return;
+    if (atomic_load_explicit(&l->state, memory_order_relaxed) != UCX_LINK_NEW &&
+        ucx_cmd(l, UCX_CMD_CLOSE) != VB_OK)
+        return; /* the thread hangs in UCX and may still use it: left behind */
+    link_free(l);
+}
+
+static enum vb_st offer(struct tp_link *base, struct tp_offer *out)
+{
+    struct ucx_link *l = (struct ucx_link *)base;
+    struct offer o = { .magic = OFFER_MAGIC, .link = (uint16_t)base->id };
+
+    if (!base->initiator) {
+        const enum vb_st st = ucx_cmd(l, UCX_CMD_LISTEN);
+
+        if (st != VB_OK)
+            return st;
+        o.port = l->port;
+    }
+    memcpy(out->blob, &o, sizeof(o));
+    out->bytes = sizeof(o);
+    return VB_OK;
+}
+
+static enum vb_st link_connect(struct tp_link *base, const struct tp_offer *peer)
+{
+    struct ucx_link *l = (struct ucx_link *)base;
+    struct offer o;
+
+    if (peer->bytes != sizeof(o) || peer->nfds != 0)
+        return VB_PROTO;
+    memcpy(&o, peer->blob, sizeof(o));
+    if (o.magic != OFFER_MAGIC || o.link >= TP_LINKS_MAX || (o.port != 0) != base->initiator) {
+        log_error("%s: malformed offer of a ucx link", base->peer);
+        return VB_PROTO;
+    }
+    if (!base->initiator)
+        return VB_OK; /* the token says the same and is proved */
+    l->peer_id = o.link;
+    l->port = o.port;
+    return ucx_cmd(l, UCX_CMD_CONNECT);
+}
+
+static enum vb_st ready(const struct tp_link *base)
+{
+    const struct ucx_link *l = (const struct ucx_link *)base;
+
+    /* pairs with the release in proved */
+    switch (atomic_load_explicit(&l->state, memory_order_acquire)) {
+    case UCX_LINK_PROVED:
+        return VB_OK;
+    case UCX_LINK_DOWN:
+        return VB_UNREACHABLE;
+    default:
+        return VB_AGAIN;
+    }
+}
+
+static void fail(struct tp_link *base)
+{
+    struct ucx_link *l = (struct ucx_link *)base;
+
+    atomic_store_explicit(&l->fail_asked, true, memory_order_relaxed);
+    /* pairs with the acquire in fails_take */
+    atomic_store_explicit(&l->un->fail_pending, true, memory_order_release);
+    wake_post(&l->un->wake);
+}
+
+static unsigned progress(struct tp_port *p, void *be)
+{
+    struct ucx_port *up = &((struct ucx_node *)be)->port[p->index];
+
+    return ucx_finished_take(up) + ucx_arrived_take(up);
+}
+
+static void retry(struct tp_port *p, void *be)
+{
+    struct ucx_node *un = be;
+
+    /* pairs with the acquire in ucx_places_retry */
+    atomic_store_explicit(&un->port[p->index].retry, true, memory_order_release);
+    wake_post(&un->wake);
+}
+
+static void describe(const struct tp_link *base, char *buf, size_t buf_bytes)
+{
+    const struct ucx_link *l = (const struct ucx_link *)base;
+
+    if (atomic_load_explicit(&l->state, memory_order_acquire) == UCX_LINK_PROVED)
+        snprintf(buf, buf_bytes, "%s", l->text);
+    else
+        snprintf(buf, buf_bytes, "ucx %s, not connected", base->host);
+}
+
+const struct tp_backend tp_ucx_backend = {
+    .name = "ucx",
+    .node_open = ucx_node_open,
+    .node_close = ucx_node_close,
+    .link_new = link_new,
+    .link_close = link_close,
+    .offer = offer,
+    .connect = link_connect,
+    .ready = ready,
+    .fail = fail,
+    .send = ucx_send,
+    .progress = progress,
+    .retry = retry,
+    .describe = describe,
+};

@@ -1,0 +1,311 @@
+#include "transport/ucx.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#define LOG_MOD "ucx"
+#include "base/log.h"
+
+#define CMD_NS (20 * VB_SEC)  /* no command takes longer, unless UCX hangs */
+#define STOP_NS (10 * VB_SEC) /* nor does the thread's end */
+
+enum { SPINS_PER_LOOK = 32 };
+
+/* ---- the communication thread ---- */
+
+static void cmd_run(struct ucx_node *un, struct ucx_link *l)
+{
+    if (l->cmd.what == UCX_CMD_CLOSE) {
+        un->closing = l;
+        return;
+    }
+    ucx_cmd_end(l, l->cmd.what == UCX_CMD_LISTEN ? ucx_listen(l) : ucx_connect(l));
+}
+
+static bool cmds_take(struct ucx_node *un)
+{
+    pthread_mutex_lock(&un->lock);
+    struct ucx_link *l = un->cmds;
+    un->cmds = NULL;
+    pthread_mutex_unlock(&un->lock);
+    if (l == NULL)
+        return false;
+    while (l != NULL) {
+        struct ucx_link *next = l->cmd.next;
+
+        cmd_run(un, l);
+        l = next;
+    }
+    return true;
+}
+
+static bool fails_take(struct ucx_node *un)
+{
+    if (!atomic_load_explicit(&un->fail_pending, memory_order_relaxed))
+        return false;
+    /* pairs with the release in ucx_fail: the links' fail_asked is visible */
+    atomic_exchange_explicit(&un->fail_pending, false, memory_order_acquire);
+    for (unsigned i = 0; i < un->nlinks; i++) {
+        struct ucx_link *l = un->link[i];
+
+        if (l != NULL && atomic_load_explicit(&l->fail_asked, memory_order_relaxed))
+            ucx_link_down(l);
+    }
+    return true;
+}
+
+static bool control(struct ucx_node *un, uint64_t *next_ns)
+{
+    bool busy = atomic_load_explicit(&un->cmd_pending, memory_order_relaxed) &&
+                atomic_exchange_explicit(&un->cmd_pending, false, memory_order_acquire) &&
+                cmds_take(un);
+
+    *next_ns = VB_NEVER;
+    if (un->broken || un->nunproved > 0)
+        *next_ns = ucx_conns_tend(un, vb_now_ns());
+    busy |= fails_take(un);
+    if (un->closing != NULL) {
+        ucx_link_tend(un->closing, vb_now_ns());
+        *next_ns = VB_MIN(*next_ns, vb_now_ns() + VB_MS);
+    }
+    return busy;
+}
+
+/* Everything that is due now. false: nothing was. */
+static bool round_run(struct ucx_node *un, uint64_t *next_ns)
+{
+    bool busy = ucp_worker_progress(un->worker) != 0;
+
+    for (unsigned i = 0; i < un->nports; i++) {
+        struct ucx_port *up = &un->port[i];
+
+        busy |= ucx_sends_start(up);
+        busy |= ucx_places_retry(up);
+        busy |= ucx_credits_send(up);
+    }
+    busy |= control(un, next_ns);
+    for (unsigned i = 0; i < un->nports; i++) {
+        struct ucx_port *up = &un->port[i];
+
+        if (up->dirty) {
+            up->dirty = false;
+            wake_post(&up->port->wake);
+        }
+    }
+    return busy;
+}
+
+static void rest(struct ucx_node *un)
+{
+    struct pollfd pfd[2] = { { .fd = un->ucx_fd, .events = POLLIN },
+                             { .fd = un->wake.efd, .events = POLLIN } };
+    uint64_t next_ns, posts;
+
+    wake_arm(&un->wake);
+    if (!round_run(un, &next_ns) && ucp_worker_arm(un->worker) == UCS_OK)
+        poll(pfd, 2, vb_poll_ms(next_ns));
+    wake_disarm(&un->wake);
+    if ((pfd[1].revents & POLLIN) != 0 && read(un->wake.efd, &posts, sizeof(posts)) < 0) {
+        /* emptied already */
+    }
+}
+
+static void loop(struct ucx_node *un)
+{
+    const uint64_t spin_ns = un->node->spin_ns;
+    uint64_t idle_since = 0, next_ns;
+    unsigned spins = 0;
+
+    while (!atomic_load_explicit(&un->stop, memory_order_acquire)) {
+        if (round_run(un, &next_ns)) {
+            idle_since = 0;
+            spins = 0;
+            continue;
+        }
+        if (spin_ns > 0 && ++spins % SPINS_PER_LOOK != 0)
+            continue;
+
+        const uint64_t now = spin_ns > 0 ? vb_now_ns() : 0;
+
+        if (idle_since == 0)
+            idle_since = now;
+        if (now - idle_since >= spin_ns)
+            rest(un);
+    }
+}
+
+static void *comm_main(void *arg)
+{
+    struct ucx_node *un = arg;
+    const enum vb_st st = ucx_open(un);
+
+    pthread_mutex_lock(&un->lock);
+    un->open_st = st;
+    un->opened = true;
+    pthread_cond_broadcast(&un->cond);
+    pthread_mutex_unlock(&un->lock);
+    if (st == VB_OK)
+        loop(un);
+    for (unsigned i = 0; i < un->nconns; i++)
+        if (un->conn[i].state != UCX_CONN_FREE)
+            ucx_conn_close(&un->conn[i]);
+    ucx_close(un);
+    return NULL;
+}
+
+/* ---- other threads ---- */
+
+static struct timespec real_deadline(uint64_t in_ns)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    t.tv_sec += (time_t)(in_ns / VB_SEC);
+    return t;
+}
+
+void ucx_cmd_end(struct ucx_link *l, enum vb_st st)
+{
+    struct ucx_node *un = l->un;
+
+    pthread_mutex_lock(&un->lock);
+    l->cmd.st = st;
+    l->cmd.done = true;
+    pthread_cond_broadcast(&un->cond);
+    pthread_mutex_unlock(&un->lock);
+}
+
+enum vb_st ucx_cmd(struct ucx_link *l, enum ucx_cmd_what what)
+{
+    struct ucx_node *un = l->un;
+    const struct timespec deadline = real_deadline(CMD_NS);
+    int rc = 0;
+
+    pthread_mutex_lock(&un->lock);
+    l->cmd = (struct ucx_cmd){ .what = what, .next = un->cmds };
+    un->cmds = l;
+    /* pairs with the acquire in control */
+    atomic_store_explicit(&un->cmd_pending, true, memory_order_release);
+    wake_post(&un->wake);
+    while (!l->cmd.done && rc != ETIMEDOUT)
+        rc = pthread_cond_clockwait(&un->cond, &un->lock, CLOCK_MONOTONIC, &deadline);
+    const enum vb_st st = l->cmd.done ? l->cmd.st : VB_TIMEOUT;
+    pthread_mutex_unlock(&un->lock);
+    if (st == VB_TIMEOUT)
+        log_warn("%s: ucx has not answered within 20 s, given up", l->base.peer);
+    return st;
+}
+
+static enum vb_st port_open(struct ucx_node *un, unsigned i)
+{
+    struct ucx_port *up = &un->port[i];
+
+    up->un = un;
+    up->port = &un->node->port[i];
+    up->tx = calloc(UCX_PORT_OPS, sizeof(*up->tx));
+    return up->tx != NULL && vb_ring_init(&up->sends, UCX_PORT_OPS) &&
+                   vb_ring_init(&up->finished, UCX_PORT_OPS) &&
+                   vb_ring_init(&up->credits, UCX_PORT_CHANS) &&
+                   vb_ring_init(&up->arrived, UCX_PORT_CHANS)
+               ? VB_OK
+               : VB_NOMEM;
+}
+
+/* The thread takes no signals: they are the program's. */
+static enum vb_st thread_start(struct ucx_node *un)
+{
+    const struct timespec deadline = real_deadline(CMD_NS);
+    sigset_t all, before;
+    int rc;
+
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    rc = pthread_create(&un->thread, NULL, comm_main, un);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (rc != 0)
+        return VB_NOMEM;
+    un->started = true;
+    pthread_setname_np(un->thread, "vb-ucx");
+    pthread_mutex_lock(&un->lock);
+    for (rc = 0; !un->opened && rc != ETIMEDOUT;)
+        rc = pthread_cond_clockwait(&un->cond, &un->lock, CLOCK_MONOTONIC, &deadline);
+    const enum vb_st st = un->opened ? un->open_st : VB_TIMEOUT;
+    pthread_mutex_unlock(&un->lock);
+    return st;
+}
+
+enum vb_st ucx_node_open(struct tp_node *n, void **be_out)
+{
+    const size_t bytes =
+        vb_round_up(sizeof(struct ucx_node) + n->nports * sizeof(struct ucx_port), 64);
+    struct ucx_node *un = aligned_alloc(64, bytes);
+    enum vb_st st = VB_NOMEM;
+
+    if (un == NULL)
+        return st;
+    memset(un, 0, bytes);
+    un->node = n;
+    un->nports = n->nports;
+    pthread_mutex_init(&un->lock, NULL);
+    pthread_cond_init(&un->cond, NULL);
+    un->wake = (struct wake){ .word = &un->word, .efd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC) };
+    if (un->wake.efd < 0) {
+        log_error("no eventfd: %m");
+        goto fail;
+    }
+    for (unsigned i = 0; i < n->nports; i++) {
+        st = port_open(un, i);
+        if (st != VB_OK)
+            goto fail;
+    }
+    st = thread_start(un);
+    if (st != VB_OK)
+        goto fail;
+    *be_out = un;
+    return VB_OK;
+
+fail:
+    ucx_node_close(un);
+    return st;
+}
+
+/* false: the thread hangs in UCX. */
+static bool thread_stop(struct ucx_node *un)
+{
+    struct timespec deadline = real_deadline(STOP_NS);
+
+    atomic_store_explicit(&un->stop, true, memory_order_release);
+    wake_post(&un->wake);
+    return pthread_clockjoin_np(un->thread, NULL, CLOCK_MONOTONIC, &deadline) == 0;
+}
+
+void ucx_node_close(void *be)
+{
+    struct ucx_node *un = be;
+
+    if (un == NULL)
+        return;
+    if (un->started && !thread_stop(un)) {
+        log_warn("ucx does not end within 10 s, left behind");
+        return; /* its thread still uses all of this */
+    }
+    for (unsigned i = 0; i < un->nports; i++) {
+        struct ucx_port *up = &un->port[i];
+
+        vb_ring_fini(&up->sends);
+        vb_ring_fini(&up->finished);
+        vb_ring_fini(&up->credits);
+        vb_ring_fini(&up->arrived);
+        free(up->tx);
+    }
+    if (un->wake.efd >= 0)
+        close(un->wake.efd);
+    pthread_cond_destroy(&un->cond);
+    pthread_mutex_destroy(&un->lock);
+    free(un);
+}

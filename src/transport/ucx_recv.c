@@ -1,0 +1,329 @@
+#include "transport/ucx.h"
+
+#include <string.h>
+
+#define LOG_MOD "ucx"
+#include "base/log.h"
+
+enum { DRAIN_MAX = 256 }; /* messages of one channel before the next channel's turn */
+
+/* ---- the communication thread ---- */
+
+/* The record for a message, or NULL with the reason: it is not one that this link may send now. */
+static struct ucx_rec *rec_take(struct ucx_link *l, const struct ucx_prefix *x, size_t hdr_bytes,
+                                size_t bytes, const char **why)
+{
+    *why = "malformed message";
+    if (x->channel >= l->base.channels || x->hdr_bytes > TP_HDR_MAX ||
+        hdr_bytes != sizeof(*x) + x->hdr_bytes || x->payload_bytes != bytes)
+        return NULL;
+
+    struct ucx_chan *ch = &l->chan[x->channel];
+    struct ucx_rec *r = &ch->rec[x->seq % TP_CHANNEL_SLOTS];
+    const uint32_t head = atomic_load_explicit(&ch->rx_head, memory_order_relaxed);
+    /* pairs with the release in chan_drain: the port has let go of the records before it */
+    const uint32_t tail = atomic_load_explicit(&ch->rx_tail, memory_order_acquire);
+
+    *why = "message out of its window";
+    if (x->seq - head >= TP_CHANNEL_SLOTS - (head - tail) || r->state != UCX_REC_FREE)
+        return NULL;
+    r->chan = ch;
+    r->hdr_bytes = x->hdr_bytes;
+    r->bytes = bytes;
+    r->copied_bytes = 0;
+    r->place = NULL;
+    r->desc = NULL;
+    r->req = NULL;
+    return r;
+}
+
+static void rec_landed(struct ucx_rec *r)
+{
+    struct ucx_chan *ch = r->chan;
+    const uint32_t first = atomic_load_explicit(&ch->rx_head, memory_order_relaxed);
+    uint32_t head = first;
+
+    r->state = UCX_REC_LANDED;
+    while (ch->rec[head % TP_CHANNEL_SLOTS].state == UCX_REC_LANDED)
+        ch->rec[head++ % TP_CHANNEL_SLOTS].state = UCX_REC_FREE;
+    if (head == first)
+        return;
+    /* pairs with the acquire in chan_drain: the records before head are the port's */
+    atomic_store_explicit(&ch->rx_head, head, memory_order_release);
+    if (!atomic_exchange_explicit(&ch->arrived_queued, true, memory_order_acq_rel))
+        vb_ring_put(&ch->port->arrived, ch); /* never full: a channel is in it once */
+    ucx_tell(ch->port);
+}
+
+static void on_received(void *req, ucs_status_t s, size_t bytes, void *arg)
+{
+    struct ucx_rec *r = arg;
+    struct ucx_link *l = r->chan->link;
+
+    ucp_request_free(req);
+    l->landing--;
+    r->req = NULL;
+    if (s == UCS_OK && bytes == r->bytes) {
+        rec_landed(r);
+        return;
+    }
+    r->state = UCX_REC_FREE;
+    if (l->conn != NULL)
+        ucx_conn_break(l->conn, s == UCS_OK ? "payload of another size" : ucs_status_string(s));
+}
+
+static ucp_mem_h mem_of(const struct ucx_node *un, const void *at, uint64_t bytes)
+{
+    for (unsigned i = 0; i < un->node->nregions; i++) {
+        const struct tp_region *g = &un->node->region[i];
+        const uintptr_t base = (uintptr_t)g->base, p = (uintptr_t)at;
+
+        if (p >= base && vb_inside(p - base, bytes, g->bytes))
+            return un->mem[i];
+    }
+    return NULL;
+}
+
+static void rndv_start(struct ucx_rec *r, void *desc)
+{
+    struct ucx_link *l = r->chan->link;
+    ucp_request_param_t p = { .op_attr_mask =
+                                  UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA,
+                              .cb.recv_am = on_received,
+                              .user_data = r };
+
+    p.memh = mem_of(l->un, r->place, r->bytes);
+    if (p.memh != NULL)
+        p.op_attr_mask |= UCP_OP_ATTR_FIELD_MEMH;
+    r->state = UCX_REC_LANDING;
+    l->landing++;
+
+    void *req = ucp_am_recv_data_nbx(l->un->worker, desc, r->place, r->bytes, &p);
+
+    if (UCS_PTR_IS_PTR(req)) {
+        if (r->state == UCX_REC_LANDING)
+            r->req = req;
+        return;
+    }
+    l->landing--;
+    if (req == NULL) {
+        rec_landed(r);
+        return;
+    }
+    r->state = UCX_REC_FREE;
+    ucx_conn_break(l->conn, ucs_status_string(UCS_PTR_STATUS(req)));
+}
+
+static void park(struct ucx_rec *r, void *desc)
+{
+    struct ucx_port *up = r->chan->port;
+
+    r->state = UCX_REC_PARKED;
+    r->desc = desc;
+    r->next = NULL;
+    if (up->parked_head == NULL)
+        up->parked_head = r;
+    else
+        up->parked_tail->next = r;
+    up->parked_tail = r;
+}
+
+static void *ask(struct ucx_rec *r)
+{
+    const struct tp_port_params *cb = &r->chan->port->port->cb;
+
+    return cb->place == NULL
+               ? NULL
+               : cb->place(cb->arg, &r->chan->link->base, r->hdr, r->hdr_bytes, r->bytes);
+}
+
+ucs_status_t ucx_on_msg(void *arg, const void *hdr, size_t hdr_bytes, void *data, size_t bytes,
+                        const ucp_am_recv_param_t *param)
+{
+    struct ucx_prefix x;
+    const char *why;
+
+    if (hdr_bytes < sizeof(x))
+        return UCS_OK;
+    memcpy(&x, hdr, sizeof(x));
+
+    struct ucx_link *l = ucx_sender(arg, x.link, param);
+
+    if (l == NULL)
+        return UCS_OK;
+
+    struct ucx_rec *r = rec_take(l, &x, hdr_bytes, bytes, &why);
+
+    if (r == NULL) {
+        ucx_conn_break(l->conn, why);
+        return UCS_OK;
+    }
+    r->rndv = (param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV) != 0;
+    memcpy(r->hdr, (const unsigned char *)hdr + sizeof(x), x.hdr_bytes);
+    if (bytes > 0)
+        r->place = ask(r);
+    if (r->place == TP_PLACE_LATER) {
+        park(r, data);
+        return UCS_INPROGRESS;
+    }
+    if (bytes > 0 && r->place == NULL) {
+        ucx_conn_break(l->conn, "payload that nobody wants");
+        return UCS_OK;
+    }
+    if (r->rndv) {
+        rndv_start(r, data);
+        return UCS_INPROGRESS;
+    }
+    if (bytes > 0)
+        memcpy(r->place, data, bytes);
+    r->copied_bytes = bytes;
+    rec_landed(r);
+    return UCS_OK;
+}
+
+/* A parked payload has got its place. */
+static void unpark(struct ucx_rec *r, void *place)
+{
+    struct ucx_node *un = r->chan->link->un;
+    void *desc = r->desc;
+
+    r->desc = NULL;
+    r->place = place;
+    if (r->rndv) {
+        rndv_start(r, desc);
+        return;
+    }
+    memcpy(place, desc, r->bytes);
+    r->copied_bytes = r->bytes;
+    ucp_am_data_release(un->worker, desc);
+    rec_landed(r);
+}
+
+static void drop(struct ucx_rec *r)
+{
+    ucp_am_data_release(r->chan->link->un->worker, r->desc);
+    r->desc = NULL;
+    r->state = UCX_REC_FREE;
+}
+
+bool ucx_places_retry(struct ucx_port *up)
+{
+    if (!atomic_load_explicit(&up->retry, memory_order_relaxed))
+        return false;
+    /* pairs with the release in retry: what place reads is new enough */
+    atomic_exchange_explicit(&up->retry, false, memory_order_acquire);
+
+    struct ucx_rec *r = up->parked_head, *next;
+
+    up->parked_head = NULL;
+    up->parked_tail = NULL;
+    for (; r != NULL; r = next) {
+        void *place = ask(r);
+
+        next = r->next;
+        if (place == TP_PLACE_LATER) {
+            park(r, r->desc);
+        } else if (place == NULL) {
+            ucx_conn_break(r->chan->link->conn, "payload that nobody wants");
+            drop(r);
+        } else {
+            unpark(r, place);
+        }
+    }
+    return true;
+}
+
+static void parked_drop(struct ucx_port *up, const struct ucx_link *l)
+{
+    struct ucx_rec *r = up->parked_head, *next;
+
+    up->parked_head = NULL;
+    up->parked_tail = NULL;
+    for (; r != NULL; r = next) {
+        next = r->next;
+        if (r->chan->link == l)
+            drop(r);
+        else
+            park(r, r->desc);
+    }
+}
+
+void ucx_recvs_give_up(struct ucx_link *l, bool forget)
+{
+    for (unsigned i = 0; i < l->un->nports; i++)
+        parked_drop(&l->un->port[i], l);
+    for (unsigned c = 0; forget && c < l->base.channels; c++) {
+        for (unsigned i = 0; i < TP_CHANNEL_SLOTS; i++) {
+            struct ucx_rec *r = &l->chan[c].rec[i];
+
+            if (r->req == NULL)
+                continue;
+            ucp_request_free(r->req);
+            r->req = NULL;
+            l->landing--;
+        }
+    }
+}
+
+/* ---- the port's thread ---- */
+
+/* Returns how many messages it has delivered. */
+static unsigned chan_drain(struct ucx_chan *ch)
+{
+    uint32_t tail = atomic_load_explicit(&ch->rx_tail, memory_order_relaxed);
+    unsigned n = 0;
+
+    /* pairs with the release in rec_landed */
+    while (n < DRAIN_MAX && atomic_load_explicit(&ch->rx_head, memory_order_acquire) != tail) {
+        const struct ucx_rec *r = &ch->rec[tail % TP_CHANNEL_SLOTS];
+        const struct tp_rx rx = { .link = &ch->link->base,
+                                  .hdr = r->hdr,
+                                  .hdr_bytes = r->hdr_bytes,
+                                  .channel = ch->index,
+                                  .payload = r->bytes > 0 ? r->place : NULL,
+                                  .payload_bytes = r->bytes };
+
+        tp_port_deliver(ch->port->port, &rx, r->copied_bytes);
+        tail++;
+        n++;
+        /* pairs with the acquire in rec_take */
+        atomic_store_explicit(&ch->rx_tail, tail, memory_order_release);
+        if (tail % UCX_CREDIT_EVERY == 0 &&
+            !atomic_exchange_explicit(&ch->credit_queued, true, memory_order_acq_rel)) {
+            vb_ring_put(&ch->port->credits, ch); /* never full: a channel is in it once */
+            wake_post(&ch->port->un->wake);
+        }
+    }
+    return n;
+}
+
+static unsigned chan_visit(struct ucx_port *up, struct ucx_chan *ch)
+{
+    const unsigned n = chan_drain(ch);
+
+    if (n == DRAIN_MAX && !ch->in_again) {
+        ch->in_again = true;
+        ch->again = up->again;
+        up->again = ch;
+    }
+    return n;
+}
+
+unsigned ucx_arrived_take(struct ucx_port *up)
+{
+    struct ucx_chan *ch = up->again, *next;
+    unsigned n = 0;
+
+    up->again = NULL;
+    for (; ch != NULL; ch = next) {
+        next = ch->again;
+        ch->in_again = false;
+        n += chan_visit(up, ch);
+    }
+    while ((ch = vb_ring_get(&up->arrived)) != NULL) {
+        /* pairs with the exchange in rec_landed: cleared before head is read */
+        atomic_exchange_explicit(&ch->arrived_queued, false, memory_order_acq_rel);
+        n += chan_visit(up, ch);
+    }
+    return n;
+}

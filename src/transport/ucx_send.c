@@ -1,0 +1,258 @@
+#include "transport/ucx.h"
+
+#include <string.h>
+
+#define LOG_MOD "ucx"
+#include "base/log.h"
+
+struct credit {
+    uint16_t link, channel;
+    uint32_t consumed; /* messages of the channel, modulo 2^32 */
+};
+static_assert(sizeof(struct credit) == 8, "credit is 8 bytes on the wire");
+
+/* ---- the port's thread ---- */
+
+enum vb_st ucx_send(struct tp_port *p, struct tp_link *base, unsigned channel, struct tp_op *op)
+{
+    struct ucx_link *l = (struct ucx_link *)base;
+    struct ucx_chan *ch = &l->chan[channel];
+    struct ucx_port *up = ch->port;
+    /* pairs with the release in ucx_on_credit */
+    const uint32_t credit = atomic_load_explicit(&ch->tx_credit, memory_order_acquire);
+    const uint32_t returned = atomic_load_explicit(&up->returned, memory_order_acquire);
+
+    if (atomic_load_explicit(&l->state, memory_order_acquire) < UCX_LINK_PROVED ||
+        ch->tx_seq - credit >= TP_CHANNEL_SLOTS || up->taken - returned >= UCX_PORT_OPS ||
+        up->taken - up->popped >= UCX_PORT_OPS)
+        return VB_AGAIN;
+
+    const struct ucx_prefix prefix = { .link = (uint16_t)l->peer_id,
+                                       .channel = (uint8_t)channel,
+                                       .hdr_bytes = (uint8_t)op->hdr_bytes,
+                                       .seq = ch->tx_seq,
+                                       .payload_bytes = op->bytes };
+
+    memcpy(op->prefix, &prefix, sizeof(prefix));
+    if (!vb_ring_put(&up->sends, op))
+        return VB_AGAIN;
+    ch->tx_seq++;
+    up->taken++;
+    wake_post(&up->un->wake);
+    return VB_OK;
+}
+
+unsigned ucx_finished_take(struct ucx_port *up)
+{
+    struct tp_op *op;
+
+    while ((op = vb_ring_get(&up->finished)) != NULL) {
+        up->popped++;
+        tp_port_done(up->port, op, op->st);
+    }
+    return 0; /* their done runs in the port's next progress */
+}
+
+/* ---- the communication thread ---- */
+
+static void op_finish(struct ucx_port *up, struct tp_op *op, enum vb_st st)
+{
+    op->st = st;
+    vb_ring_put(&up->finished, op); /* never full: ucx_send counts */
+    ucx_tell(up);
+}
+
+static void tx_returned(struct ucx_port *up)
+{
+    /* pairs with the acquire in ucx_send */
+    atomic_store_explicit(&up->returned,
+                          atomic_load_explicit(&up->returned, memory_order_relaxed) + 1,
+                          memory_order_release);
+}
+
+static struct ucx_tx *tx_take(struct ucx_port *up, struct ucx_link *l, struct tp_op *op)
+{
+    struct ucx_tx *tx = up->tx_free;
+
+    if (tx != NULL)
+        up->tx_free = tx->next;
+    else
+        tx = &up->tx[up->tx_used++]; /* never more than UCX_PORT_OPS: ucx_send counts */
+    tx->op = op;
+    tx->link = l;
+    tx->port = up;
+    tx->req = NULL;
+    tx->prev = NULL;
+    tx->next = l->tx;
+    if (l->tx != NULL)
+        l->tx->prev = tx;
+    l->tx = tx;
+    return tx;
+}
+
+static void tx_end(struct ucx_tx *tx, enum vb_st st)
+{
+    struct ucx_port *up = tx->port;
+
+    if (tx->prev != NULL)
+        tx->prev->next = tx->next;
+    else
+        tx->link->tx = tx->next;
+    if (tx->next != NULL)
+        tx->next->prev = tx->prev;
+    if (tx->op != NULL)
+        op_finish(up, tx->op, st);
+    tx->op = NULL;
+    tx->next = up->tx_free;
+    up->tx_free = tx;
+    tx_returned(up);
+}
+
+static void tx_failed(struct ucx_tx *tx, ucs_status_t s)
+{
+    if (tx->link->conn != NULL)
+        ucx_conn_break(tx->link->conn, ucs_status_string(s));
+    tx_end(tx, VB_UNREACHABLE);
+}
+
+static void on_sent(void *req, ucs_status_t s, void *arg)
+{
+    ucp_request_free(req);
+    if (s == UCS_OK)
+        tx_end(arg, VB_OK);
+    else
+        tx_failed(arg, s);
+}
+
+static void send_start(struct ucx_port *up, struct tp_op *op)
+{
+    struct ucx_link *l = (struct ucx_link *)op->link;
+
+    if (l->conn == NULL || l->conn->broken) {
+        op_finish(up, op, VB_UNREACHABLE);
+        tx_returned(up);
+        return;
+    }
+
+    struct ucx_tx *tx = tx_take(up, l, op);
+    ucp_request_param_t p = {
+        .op_attr_mask =
+            UCP_OP_ATTR_FIELD_FLAGS | UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA,
+        .flags = UCP_AM_SEND_FLAG_REPLY |
+                 (op->bytes >= UCX_RNDV_BYTES ? UCP_AM_SEND_FLAG_RNDV : UCP_AM_SEND_FLAG_EAGER),
+        .cb.send = on_sent,
+        .user_data = tx,
+    };
+    const size_t wire_bytes = sizeof(struct ucx_prefix) + op->hdr_bytes;
+    const unsigned char *payload = NULL;
+
+    memcpy(tx->wire, op->prefix, sizeof(struct ucx_prefix));
+    memcpy(tx->wire + sizeof(struct ucx_prefix), op->hdr, op->hdr_bytes);
+    if (op->bytes > 0) {
+        payload = (const unsigned char *)up->un->node->region[op->region].base + op->offset;
+        p.op_attr_mask |= UCP_OP_ATTR_FIELD_MEMH;
+        p.memh = up->un->mem[op->region];
+    }
+    l->chan[((struct ucx_prefix *)tx->wire)->channel].tx_started++;
+
+    void *req =
+        ucp_am_send_nbx(l->conn->ep, UCX_AM_MSG, tx->wire, wire_bytes, payload, op->bytes, &p);
+
+    if (req == NULL)
+        tx_end(tx, VB_OK);
+    else if (UCS_PTR_IS_ERR(req))
+        tx_failed(tx, UCS_PTR_STATUS(req));
+    else
+        tx->req = req;
+}
+
+bool ucx_sends_start(struct ucx_port *up)
+{
+    struct tp_op *op;
+    bool any = false;
+
+    while ((op = vb_ring_get(&up->sends)) != NULL) {
+        send_start(up, op);
+        any = true;
+    }
+    return any;
+}
+
+void ucx_sends_give_up(struct ucx_link *l, bool forget)
+{
+    struct ucx_tx *next;
+
+    for (struct ucx_tx *tx = l->tx; tx != NULL; tx = next) {
+        next = tx->next;
+        if (tx->op != NULL)
+            op_finish(tx->port, tx->op, VB_UNREACHABLE);
+        tx->op = NULL;
+        if (forget) {
+            ucp_request_free(tx->req);
+            tx_end(tx, VB_UNREACHABLE);
+        }
+    }
+}
+
+/* ---- credits ---- */
+
+ucs_status_t ucx_on_credit(void *arg, const void *hdr, size_t hdr_bytes, void *data, size_t bytes,
+                           const ucp_am_recv_param_t *param)
+{
+    struct credit c;
+
+    if (hdr_bytes != sizeof(c))
+        return UCS_OK;
+    memcpy(&c, hdr, sizeof(c));
+
+    struct ucx_link *l = ucx_sender(arg, c.link, param);
+
+    if (l == NULL)
+        return UCS_OK;
+    if (c.channel >= l->base.channels) {
+        ucx_conn_break(l->conn, "credit for no channel");
+        return UCS_OK;
+    }
+
+    struct ucx_chan *ch = &l->chan[c.channel];
+    const uint32_t before = atomic_load_explicit(&ch->tx_credit, memory_order_relaxed);
+
+    if (c.consumed - before > ch->tx_started - before) {
+        ucx_conn_break(l->conn, "credit for messages never sent");
+        return UCS_OK;
+    }
+    atomic_store_explicit(&ch->tx_credit, c.consumed, memory_order_release);
+    ucx_tell(ch->port); /* somebody may wait for room */
+    return UCS_OK;
+}
+
+static bool credit_send(struct ucx_chan *ch, uint32_t consumed)
+{
+    struct ucx_link *l = ch->link;
+    const struct credit c = { .link = (uint16_t)l->peer_id,
+                              .channel = (uint16_t)ch->index,
+                              .consumed = consumed };
+
+    return l->conn == NULL || ucx_post(l->un, l->conn->ep, UCX_AM_CREDIT, &c, sizeof(c));
+}
+
+bool ucx_credits_send(struct ucx_port *up)
+{
+    bool any = false;
+    struct ucx_chan *ch = up->credit_held;
+
+    up->credit_held = NULL;
+    if (ch == NULL)
+        ch = vb_ring_get(&up->credits);
+    for (; ch != NULL; ch = vb_ring_get(&up->credits)) {
+        /* pairs with the exchange in chan_drain: cleared before the count is read */
+        atomic_exchange_explicit(&ch->credit_queued, false, memory_order_acq_rel);
+
+        if (!credit_send(ch, atomic_load_explicit(&ch->rx_tail, memory_order_acquire))) {
+            up->credit_held = ch;
+            break;
+        }
+        any = true;
+    }
+    return any;
+}
