@@ -2,6 +2,6 @@
 
 const struct tp_backend *const tp_backends[TP_NWAYS] = {
     [TP_MAP] = &tp_map_backend,
-    [TP_UCX] = NULL,
+    [TP_UCX] = &tp_ucx_backend,
     [TP_LOOP] = &tp_loop_backend,
 };
