@@ -1,0 +1,269 @@
+/*
+ * perf pushpull - one synchronous exchange of M bytes: a worker pushes a gradient, the ps applies SGD, the
+ * worker can read every parameter. Real processes, hello and all; M is one variable.
+ *
+ * Baseline: one process doing x += y on two buffers of M bytes of the same kind of memory, in turn with
+ * the exchange. Each case runs in a process of its own, which forks the ps.
+ */
+#include "perf/pushpull.h"
+
+#define LOG_MOD "perf"
+#include "base/clock.h"
+#include "base/log.h"
+#include "kernels/kn.h"
+#include "ps/server.h"
+#include "transport/wake.h"
+#include "worker/exchange.h"
+
+#include <arpa/inet.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+
+struct result {
+    bool ok;
+    double value, baseline, spread, first;
+    char way[160];
+};
+
+struct rig {
+    struct cl_addr addr[2];
+    struct cl_spec spec;
+    struct ps_table table;
+    struct ctl_params ctl;
+    int listen_fd[2];
+    struct tp_node *node;
+    struct exchange *x;
+    struct ctl *c;
+    uint64_t clock;
+};
+
+static bool make_rig(struct rig *r, uint64_t bytes, enum cl_transport transport)
+{
+    const struct ps_var var = { .name = "x", .elems = bytes / sizeof(float) };
+    struct vb_err err;
+
+    *r = (struct rig){ .spec = { .nps = 1, .nworkers = 1 } };
+    r->spec.addr = r->addr;
+    for (int i = 0; i < 2; i++) {
+        struct sockaddr_in a = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+        socklen_t len = sizeof(a);
+
+        r->listen_fd[i] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        if (r->listen_fd[i] < 0 || bind(r->listen_fd[i], (struct sockaddr *)&a, len) != 0 ||
+            listen(r->listen_fd[i], 16) != 0 ||
+            getsockname(r->listen_fd[i], (struct sockaddr *)&a, &len) != 0)
+            return false;
+        snprintf(r->addr[i].host, sizeof(r->addr[i].host), "127.0.0.1");
+        r->addr[i].port = ntohs(a.sin_port);
+    }
+    r->ctl = (struct ctl_params){ .spec = &r->spec, .no_auth = true, .transport = transport };
+    return ps_table_make(&(struct ps_table_params){ .var = &var, .nvars = 1, .nps = 1 }, &r->table,
+                         &err) == VB_OK;
+}
+
+static pid_t start_ps(struct rig *r)
+{
+    static const struct kn_opt sgd = { .kind = KN_SGD, .rate = 1e-3f };
+    struct ps_params p = { .ctl = r->ctl, .table = &r->table, .optimizer = &sgd };
+    const pid_t pid = fork();
+
+    if (pid != 0)
+        return pid;
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    close(r->listen_fd[1]);
+    if (r->ctl.transport == CL_MAP)
+        bench_pin(1);
+    p.ctl.rank = 0;
+    p.ctl.listen_fd = r->listen_fd[0];
+    _exit(ps_run(&p));
+}
+
+static bool start_worker(struct rig *r)
+{
+    struct ctl_params cp = r->ctl;
+    struct tp_link *link;
+
+    close(r->listen_fd[0]);
+    if (r->ctl.transport == CL_MAP)
+        bench_pin(0);
+    if (tp_node_open(
+            &(struct tp_node_params){ .name = "worker", .nports = 1, .spin_ns = wake_spin_ns(2) },
+            &r->node) != VB_OK ||
+        exchange_open(&(struct exchange_params){ .table = &r->table, .node = r->node }, &r->x) !=
+            VB_OK)
+        return false;
+    cp.rank = 1;
+    cp.listen_fd = r->listen_fd[1];
+    cp.node = r->node;
+    cp.channels = 1;
+    if (ctl_start(&cp, &r->c) != VB_OK || ctl_wait_start(r->c) != VB_OK)
+        return false;
+    link = ctl_link(r->c, 0);
+    return exchange_connect(r->x, &link) == VB_OK;
+}
+
+static bool wait_clock(struct rig *r)
+{
+    while (exchange_epoch(r->x, 0) != r->clock) {
+        const enum vb_st st = exchange_wait(r->x, vb_now_ns() + 20 * VB_SEC);
+
+        if (st != VB_OK) {
+            log_error("exchange %" PRIu64 ": %s", r->clock, vb_st_str(st));
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool exchange_once(struct rig *r)
+{
+    for (uint32_t c = 0; c < r->table.nchunks; c++)
+        exchange_push(r->x, c, r->clock, 1);
+    r->clock++;
+    return wait_clock(r);
+}
+
+/* Mean seconds of one of n; below 0: failed. */
+static double time_exchange(struct rig *r, uint64_t n)
+{
+    const double begun = bench_now_s();
+
+    for (uint64_t i = 0; i < n; i++)
+        if (!exchange_once(r))
+            return -1;
+    return (bench_now_s() - begun) / (double)n;
+}
+
+static double time_add(float *x, const float *y, size_t elems, uint64_t n)
+{
+    const struct kn_ops *kn = kn_best();
+    const double begun = bench_now_s();
+
+    for (uint64_t i = 0; i < n; i++)
+        kn->add(x, y, elems);
+    return (bench_now_s() - begun) / (double)n;
+}
+
+static uint64_t repeats(double seconds)
+{
+    return seconds <= 0 || seconds > 0.03 ? 1 : (uint64_t)(0.03 / seconds) + 1;
+}
+
+static bool measure(struct rig *r, uint64_t bytes, struct result *out)
+{
+    const size_t elems = bytes / sizeof(float);
+    double a[BENCH_ROUNDS], b[BENCH_ROUNDS];
+    uint32_t rx = 0, ry = 0;
+    struct tp_node *own = NULL;
+    bool ok;
+
+    if (tp_node_open(&(struct tp_node_params){ .name = "baseline", .nports = 1 }, &own) != VB_OK)
+        return false;
+    ok = tp_region_new(own, bytes, &rx) == VB_OK && tp_region_new(own, bytes, &ry) == VB_OK;
+    for (uint32_t c = 0; ok && c < r->table.nchunks; c++)
+        exchange_init(r->x, c);
+    ok = ok && wait_clock(r);
+    if (ok) {
+        float *x = tp_region_base(own, rx), *y = tp_region_base(own, ry);
+
+        out->first = time_exchange(r, 1);
+        (void)time_exchange(r, bytes < 65536 ? 200 : 2);
+        (void)time_add(x, y, elems, bytes < 65536 ? 200 : 2);
+        const uint64_t na = repeats(time_exchange(r, 3)), nb = repeats(time_add(x, y, elems, 3));
+
+        for (int i = 0; ok && i < BENCH_ROUNDS; i++) {
+            a[i] = time_exchange(r, na);
+            b[i] = time_add(x, y, elems, nb);
+            ok = a[i] > 0;
+        }
+    }
+    out->value = ok ? bench_median(a, BENCH_ROUNDS) : -1;
+    out->spread = ok ? bench_spread(b, BENCH_ROUNDS) : -1;
+    out->baseline = ok ? bench_median(b, BENCH_ROUNDS) : -1;
+    tp_node_close(own);
+    return ok;
+}
+
+static void run_case(uint64_t bytes, enum cl_transport transport, int out_fd)
+{
+    struct rig r;
+    struct result out = { 0 };
+
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (make_rig(&r, bytes, transport) && start_ps(&r) > 0 && start_worker(&r)) {
+        out.ok = measure(&r, bytes, &out);
+        tp_link_describe(ctl_link(r.c, 0), out.way, sizeof(out.way));
+        exchange_finish(r.x);
+        while (!exchange_idle(r.x) && exchange_wait(r.x, vb_now_ns() + 5 * VB_SEC) == VB_OK)
+            ;
+        ctl_finish(r.c);
+        ctl_stop(r.c);
+        (void)wait(NULL);
+    }
+    if (write(out_fd, &out, sizeof(out)) != sizeof(out))
+        log_error("cannot hand the result on: %m");
+    _exit(out.ok ? 0 : 1);
+}
+
+static bool one_case(const struct bench_out *o, uint64_t bytes, enum cl_transport transport)
+{
+    struct result res = { 0 };
+    char cases[320], label[64];
+    int fd[2];
+
+    if (pipe(fd) != 0)
+        return false;
+    fflush(stdout);
+    const pid_t pid = fork();
+
+    if (pid == 0)
+        run_case(bytes, transport, fd[1]);
+    close(fd[1]);
+    const bool got = read(fd[0], &res, sizeof(res)) == sizeof(res) && res.ok;
+
+    close(fd[0]);
+    (void)waitpid(pid, NULL, 0);
+    if (!got)
+        return false;
+    const bool map = transport == CL_MAP, tiny = bytes == 1024;
+
+    snprintf(cases, sizeof(cases),
+             "\"bytes\": %" PRIu64 ", \"transport\": \"%s\", \"workers\": 1, \"ps\": 1, "
+             "\"way\": \"%s\"",
+             bytes, map ? "map" : "tcp", res.way);
+    snprintf(label, sizeof(label), "pushpull %s %" PRIu64 " KiB", map ? "map" : "tcp", bytes >> 10);
+    bench_print(o, &(struct bench_row){ .bench = "pushpull",
+                                        .cases = cases,
+                                        .value = res.value,
+                                        .unit = "s",
+                                        .baseline = res.baseline,
+                                        .goal = !map                          ? -1
+                                                : tiny                        ? 3e-6
+                                                : bytes == UINT64_C(64) << 20 ? 1.25
+                                                                              : -1,
+                                        .goal_of_value = tiny,
+                                        .noisy = res.spread > 0.1,
+                                        .first = res.first,
+                                        .label = label });
+    return true;
+}
+
+bool perf_pushpull(const struct bench_out *o, const struct perf_pushpull_params *p)
+{
+    static const uint64_t kib[] = { 1, 4, 64, 1024, 4096, 16384, 65536, 262144 };
+    bool ok = true;
+
+    for (enum cl_transport t = CL_MAP; t <= CL_TCP; t++) {
+        if (p->transport != CL_AUTO && p->transport != t)
+            continue;
+        for (size_t i = 0; i < sizeof(kib) / sizeof(kib[0]); i++)
+            if (p->kib == 0 || p->kib == kib[i])
+                ok &= one_case(o, kib[i] << 10, t);
+    }
+    return ok;
+}
