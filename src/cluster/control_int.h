@@ -1,0 +1,127 @@
+/*
+ * control_int.h - the control thread's state, for control*.c only.
+ *
+ *   control.c       what other threads call; start and stop
+ *   control_loop.c  the loop: poll, timers, heartbeats, who is missing, the farewell
+ *   control_join.c  connections that have not said hello yet, both roles
+ *   control_peer.c  connections that have: messages, data links, the coordinator
+ */
+#ifndef CLUSTER_CONTROL_INT_H
+#define CLUSTER_CONTROL_INT_H
+
+#include "cluster/conn.h"
+#include "cluster/control.h"
+#include "cluster/coord.h"
+#include "cluster/hello.h"
+#include "cluster/net.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+struct pollfd;
+
+enum {
+    CTL_PENDING = 64,   /* connections that have not proved who they are */
+    CTL_RESULTS = 16,   /* sums kept for ctl_reduced */
+    CTL_SOURCES = 64,   /* refused connections that were logged */
+    CTL_RETRY_MS = 100, /* between attempts to connect */
+    CTL_HELLO_MS = 5000,
+    CTL_OLD_MS = 500,     /* so old a pending connection makes room for a new one */
+    CTL_LINK_MS = 2,      /* between looks at a link that comes up */
+    CTL_MISSING_MS = 250, /* between heartbeats until the start; they say who is missing */
+    CTL_REPORT_MS = 10000,
+    CTL_FAREWELL_MS = 200
+};
+
+/* A connection before hello has succeeded. */
+struct talk {
+    struct conn conn;
+    struct hello hello;
+    bool connecting; /* TCP, not established yet */
+    uint64_t since_ns;
+    char from[NET_TEXT]; /* accepted: the other end's address */
+};
+
+struct peer {
+    bool planned;          /* there is a connection with this task */
+    bool linked;           /* and a data link */
+    bool in;               /* hello has succeeded */
+    bool finished;         /* said FINISHED: its closing is no loss */
+    bool connected, ready; /* the link */
+    struct conn conn;      /* once in; closed when the peer has left */
+    struct talk talk;      /* while this side tries to connect */
+    unsigned char key[32];
+    struct tp_link *link;
+    uint64_t try_ns;   /* next attempt */
+    uint64_t heard_ns; /* last sign of life */
+    char why[80];      /* why the last attempt failed; static once in */
+};
+
+struct refused_source {
+    char from[NET_TEXT];
+    enum hello_reason reason;
+};
+
+struct ctl {
+    /* does not change while the thread runs */
+    struct ctl_params p;
+    struct hello_self self;
+    int efd, listen_fd, unix_fd;
+    uint32_t ntasks;
+    bool is_worker;
+    pthread_t thread;
+
+    /* the control thread's */
+    struct peer *peer; /* by rank */
+    struct talk pending[CTL_PENDING];
+    struct pollfd *pfd;
+    struct coord coord; /* rank 0 */
+    bool told_ready;
+    bool left;                   /* FINISHED is said: what others do is no loss to this task */
+    struct wire_missing missing; /* from the coordinator */
+    struct refused_source source[CTL_SOURCES];
+    unsigned nsources;
+    uint32_t nsent; /* reductions sent */
+    uint64_t start_at_ns, ping_at_ns, report_at_ns;
+
+    /* set once, after `end` is filled, by whoever is first; release pairs with ctl_ended's acquire */
+    atomic_bool ended;
+
+    pthread_mutex_t mu; /* guards what follows */
+    pthread_cond_t cv;
+    struct ctl_end end;
+    bool started, finish_asked, stop_asked;
+    uint32_t ngiven, nresults; /* reductions of this worker, sums that came */
+    struct wire_reduce given[COORD_OPEN], result[CTL_RESULTS];
+};
+
+/* The run ends for this reason unless it already ended. thread: any. */
+__attribute__((format(printf, 3, 4))) void ctl_set_end(struct ctl *c, enum vb_exit code,
+                                                       const char *fmt, ...);
+void *ctl_main(void *arg); /* the thread */
+
+/* "/job:worker/task:3 (host b:2222)" into buf[NET_TASK]; returns buf. */
+enum { NET_TASK = CL_NAME_MAX + CL_HOST_MAX + 20 };
+char *ctl_task_text(const struct ctl *c, uint32_t rank, char *buf);
+
+/* join: */
+void join_accept(struct ctl *c, int listen_fd, bool is_unix, uint64_t now);
+void join_pending(struct ctl *c, struct talk *t);
+void join_try(struct ctl *c, uint32_t rank, uint64_t now); /* starts an attempt */
+void join_step(struct ctl *c, uint32_t rank);              /* its socket can be read or written */
+void join_expire(struct ctl *c, uint64_t now);             /* closes what took too long */
+void talk_close(struct talk *t);
+bool talk_is_open(const struct talk *t);
+
+/* peer: */
+void peer_comes_in(struct ctl *c, uint32_t rank, struct talk *t);
+void peer_step(struct ctl *c, uint32_t rank, short revents);
+void peer_send(struct ctl *c, uint32_t rank, enum wire_kind kind, const void *body);
+void peer_send_all(struct ctl *c, enum wire_kind kind, const void *body);
+bool peer_is_up(const struct peer *p);
+void peer_lost(struct ctl *c, uint32_t rank, const char *why);
+bool peer_links_poll(struct ctl *c); /* true: look again soon */
+void peer_commands(struct ctl *c);   /* what other threads asked for */
+void peer_coord(struct ctl *c);      /* tells what the coordinator has to say */
+
+#endif

@@ -1,0 +1,169 @@
+#include <criterion/criterion.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "base/clock.h"
+#include "crew.h"
+
+static const uint32_t shapes[][2] = { { 1, 1 }, { 1, 2 }, { 2, 2 } };
+
+static void check_end(struct crew *w, unsigned number, int code, const char *says)
+{
+    const struct crew_result r = crew_wait(w, number);
+
+    cr_assert_eq(r.code, code, "process %u: code %d: %s", number, r.code, r.text);
+    cr_assert_neq(strstr(r.text, says), NULL, "process %u: %s", number, r.text);
+}
+
+static void check_all_done(struct crew *w)
+{
+    for (uint32_t i = 0; i < w->ntasks; i++)
+        check_end(w, i, 0, "");
+}
+
+Test(control, tasks_start_together_sum_in_rank_order_and_finish)
+{
+    const enum cl_transport ways[] = { CL_AUTO, CL_MAP };
+
+    for (size_t i = 0; i < 2 * VB_ARRAY_LEN(shapes); i++) {
+        struct crew w;
+
+        crew_open(&w, shapes[i / 2][0], shapes[i / 2][1]);
+        w.transport = ways[i % 2];
+        w.no_auth = i == 0;
+        crew_start_all(&w, body_ps, body_worker, UINT32_MAX);
+        crew_go(&w);
+        check_all_done(&w);
+        crew_close(&w);
+    }
+}
+
+Test(control, a_killed_task_ends_all_others_with_its_name)
+{
+    for (uint32_t victim = 0; victim < 4; victim++) {
+        struct crew w;
+        char name[CL_NAME_MAX];
+
+        crew_open(&w, 2, 2);
+        crew_start_all(&w, body_idle, body_idle, UINT32_MAX);
+        crew_wait_started(&w, 4);
+        crew_kill(&w, victim, SIGKILL);
+        cl_name(&w.spec, victim, name);
+        for (uint32_t i = 0; i < 4; i++)
+            if (i != victim)
+                check_end(&w, i, VB_EXIT_LOST, name);
+        crew_close(&w);
+    }
+}
+
+Test(control, a_task_that_never_starts_is_named_by_all)
+{
+    for (uint32_t absent = 0; absent < 4; absent++) {
+        struct crew w;
+        char text[100], name[CL_NAME_MAX];
+
+        crew_open(&w, 2, 2);
+        w.start_ns = VB_SEC;
+        snprintf(text, sizeof(text), "still missing: %s (host 127.0.0.1:%u)",
+                 cl_name(&w.spec, absent, name), w.spec.addr[absent].port);
+        crew_start_all(&w, body_idle, body_idle, absent);
+        for (uint32_t i = 0; i < 4; i++)
+            if (i != absent)
+                check_end(&w, i, VB_EXIT_TIMEOUT, text);
+        crew_close(&w);
+    }
+}
+
+Test(control, a_stopped_task_is_lost_by_silence)
+{
+    for (uint32_t victim = 0; victim < 3; victim++) {
+        struct crew w;
+        char name[CL_NAME_MAX];
+
+        crew_open(&w, 1, 2);
+        w.silence_ns = VB_SEC / 2;
+        crew_start_all(&w, body_idle, body_idle, UINT32_MAX);
+        crew_wait_started(&w, 3);
+        crew_kill(&w, victim, SIGSTOP);
+        cl_name(&w.spec, victim, name);
+        for (uint32_t i = 0; i < 3; i++)
+            if (i != victim)
+                check_end(&w, i, VB_EXIT_LOST, name);
+        crew_close(&w);
+    }
+}
+
+static void check_intruder(const struct crew_odd *odd, const char *says)
+{
+    struct crew w;
+
+    crew_open(&w, 2, 2);
+    crew_start_all(&w, body_ps, body_worker, UINT32_MAX);
+    crew_wait_started(&w, 4);
+    for (int again = 0; again < 3; again++)
+        check_end(&w, crew_start(&w, 3, body_idle, odd), VB_EXIT_REFUSED, says);
+    crew_go(&w);
+    check_all_done(&w);
+    crew_close(&w);
+}
+
+Test(control, an_intruder_is_refused_and_the_run_goes_on)
+{
+    check_intruder(&(struct crew_odd){ .secret = 1, .own_socket = true, .transport = CL_TCP },
+                   "the job secret or the ClusterSpec differs");
+    check_intruder(&(struct crew_odd){ .config = 1, .own_socket = true, .transport = CL_TCP },
+                   "started with another job file or options");
+    check_intruder(&(struct crew_odd){ .own_socket = true, .transport = CL_TCP },
+                   "this task is already in the run");
+}
+
+Test(control, garbage_and_idle_connections_do_not_harm)
+{
+    static const char *const garbage[] = { "GET / HTTP/1.1\r\n\r\n", "\xff\xff\xff\xff\xff\xff",
+                                           "x" };
+    struct crew w;
+    int idle[100];
+
+    crew_open(&w, 1, 2);
+    for (size_t i = 0; i < VB_ARRAY_LEN(idle); i++) { /* in the queue before the tasks come */
+        idle[i] = crew_connect(&w, 0);
+        cr_assert(send(idle[i], garbage[i % 3], i % 10 == 0 ? strlen(garbage[i % 3]) : 0, 0) >= 0);
+    }
+    crew_start_all(&w, body_ps, body_worker, UINT32_MAX);
+    crew_wait_started(&w, 3);
+    for (size_t i = 0; i < VB_ARRAY_LEN(garbage); i++) {
+        const int fd = crew_connect(&w, 0);
+
+        cr_assert(send(fd, garbage[i], strlen(garbage[i]), 0) > 0);
+        close(fd);
+    }
+    crew_go(&w);
+    check_all_done(&w);
+    for (size_t i = 0; i < VB_ARRAY_LEN(idle); i++)
+        close(idle[i]);
+    crew_close(&w);
+}
+
+static int body_fail(struct crew *w, struct ctl *c, uint32_t rank)
+{
+    ctl_fail(c, VB_EXIT_SIGTERM, "ended by SIGTERM");
+    ctl_fail(c, VB_EXIT_FAILED, "too late");
+    return 0;
+}
+
+Test(control, one_failure_ends_the_run_everywhere_for_the_first_reason)
+{
+    for (uint32_t who = 0; who < 4; who++) {
+        struct crew w;
+
+        crew_open(&w, 2, 2);
+        for (uint32_t i = 0; i < 4; i++)
+            crew_start(&w, i, i == who ? body_fail : body_idle, NULL);
+        crew_let_go(&w);
+        for (uint32_t i = 0; i < 4; i++)
+            check_end(&w, i, VB_EXIT_SIGTERM, "ended by SIGTERM");
+        crew_close(&w);
+    }
+}
