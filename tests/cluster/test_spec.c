@@ -102,8 +102,8 @@ Test(spec, good_texts_give_tasks_in_rank_order)
     static const char *const same[] = {
         "{\"cluster\":{\"worker\":[\"w-0.x_y:2\",\"[fd00::1]:3\"],\"ps\":[\"10.0.0.1:1\"]}}",
         "{\"worker\":[\"w-0.x_y:2\",\"[fd00::1]:3\"],\"ps\":[\"10.0.0.1:1\"]}",
-        "\xef\xbb\xbf{\"cluster\":{\"ps\":{\"0\":\"10.0.0.1:1\"},\"worker\":{\"1\":\"[fd00::1]:3\","
-        "\"0\":\"w-0.x_y:2\"}}, \"rpc_layer\": {\"chief\": 1}}",
+        ("\xef\xbb\xbf{\"cluster\":{\"worker\":{\"1\":\"[fd00::1]:3\",\"0\":\"w-0.x_y:2\"},"
+         "\"ps\":{\"0\":\"10.0.0.1:1\"}},\"rpc_layer\":{\"chief\":1}}"),
     };
     char name[CL_NAME_MAX];
 
