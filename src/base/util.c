@@ -12,6 +12,9 @@ void vb_err_set(struct vb_err *err, const char *fmt, ...)
     va_start(ap, fmt);
     vsnprintf(err->text, sizeof(err->text), fmt, ap);
     va_end(ap);
+    for (unsigned char *c = (unsigned char *)err->text; *c != '\0'; c++)
+        if (*c < ' ' || *c == 127)
+            *c = '?'; /* names and values in it are other people's, the reason stays one line */
 }
 
 void vb_hex(char *out, const void *bytes, size_t n)
