@@ -1,10 +1,11 @@
 /*
- * job.h - the job file: what is trained, on what, by how many tasks. YAML; every scalar key at the top
- * level is also an option of `train` and `server` (one table, cmd/job.c: job_opts).
+ * job.h - the job file: what is trained, on what, by how many tasks. YAML; every scalar key is also an
+ * option of `train` and `server` and an environment variable (one table: base/opt.h, job_opts).
  */
 #ifndef CMD_JOB_H
 #define CMD_JOB_H
 
+#include "base/opt.h"
 #include "base/util.h"
 #include "cluster/control.h"
 #include "kernels/kn.h"
@@ -14,7 +15,7 @@ enum { JOB_LAYERS_MAX = 256 };
 enum job_mode { JOB_SYNC };
 
 struct job_layer {
-    char type[32]; /* "dense" */
+    char type[32];  /* "dense" */
     uint64_t units; /* dense */
     unsigned line;  /* in the file, for messages */
 };
@@ -24,13 +25,12 @@ struct job {
     unsigned nlayers;
     struct job_layer *layer;
     struct {
-        char *format;                                   /* "idx" */
-        char *train_images, *train_labels;              /* resolved against the file's folder */
-        char *test_images, *test_labels;                /* NULL: no evaluation */
-        double divide_by, mean, std;                    /* x = (pixel / divide_by - mean) / std */
-        unsigned train_line, test_line;                 /* lines of the two keys */
+        unsigned format;                   /* 0: idx */
+        char *train_images, *train_labels; /* resolved against the file's folder */
+        char *test_images, *test_labels;   /* NULL: no evaluation */
+        double divide_by, mean, std;       /* x = (pixel / divide_by - mean) / std */
     } data;
-    struct kn_opt optimizer;
+    struct kn_opt optimizer; /* beta1 is the momentum of `momentum` */
     uint64_t batch, epochs, seed;
     uint64_t ps, workers, virtual_workers, threads; /* virtual_workers 0: workers */
     uint64_t chunk_kib;                             /* 0: chosen */
@@ -38,6 +38,33 @@ struct job {
     enum cl_transport transport;
     enum job_mode mode;
     bool json;
+    float momentum;      /* as written; see optimizer */
+    struct opt_set opts; /* where each value came from */
 };
+
+/* Defaults, so that opts may take a command line (opt_args). VB_NOMEM. The struct must not move. */
+VB_MUST_CHECK enum vb_st job_init(struct job *j);
+/* Reads the file, then environment and command line over it. VB_INVAL/VB_IO: err is one line. */
+VB_MUST_CHECK enum vb_st job_load(struct job *j, const char *path, struct vb_err *err);
+/* As above from memory; path is for messages and for relative paths. */
+VB_MUST_CHECK enum vb_st job_parse(struct job *j, const char *path, const char *text, size_t bytes,
+                                   struct vb_err *err);
+/* All that can be known before a task starts: numbers that go together, files that exist, headers and
+ * shapes that fit. ps and workers are those of the run. VB_INVAL: err is one line with the place. */
+VB_MUST_CHECK enum vb_st job_check(const struct job *j, struct vb_err *err);
+void job_fini(struct job *j); /* takes zeroed and half-loaded */
+
+static inline uint64_t job_virtual_workers(const struct job *j)
+{
+    return j->virtual_workers != 0 ? j->virtual_workers : j->workers;
+}
+
+/* Text of everything that must be equal in all tasks; ways of showing, paths and threads are left
+ * out. gives: free. NULL: no memory. */
+char *job_canonical(const struct job *j);
+
+/* Starts a message with the place of one key; always VB_INVAL. */
+__attribute__((format(printf, 4, 5))) enum vb_st job_fail(const struct job *j, const char *key,
+                                                          struct vb_err *err, const char *fmt, ...);
 
 #endif

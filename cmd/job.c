@@ -1,0 +1,280 @@
+#include "cmd/job.h"
+
+#include "base/yaml.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <string.h>
+
+static const char *const formats[] = { "idx", NULL };
+static const char *const optimizers[] = { "sgd", "momentum", "adam", NULL };
+static const char *const transports[] = { "auto", "map", "tcp", NULL };
+static const char *const modes[] = { "sync", NULL };
+
+#define AT(member) .offset = offsetof(struct job, member)
+
+/* clang-format off */
+static const struct opt job_opts[] = {
+    { "batch", OPT_U64, "100", "N", "samples in one step, over all workers", 1, 1 << 24, AT(batch) },
+    { "epochs", OPT_U64, "1", "N", "passes over the training data", 1, 1000000, AT(epochs) },
+    { "seed", OPT_U64, "1", "N", "seed of the initial values and of the order of samples", AT(seed) },
+    { "ps", OPT_U64, "1", "N", "parameter servers", 1, CL_TASKS_MAX, AT(ps) },
+    { "workers", OPT_U64, "1", "N", "workers", 1, CL_TASKS_MAX, AT(workers) },
+    { "virtual_workers", OPT_U64, "0", "N",
+      "parts of a step that are computed and summed apart, so that the result is the same for any "
+      "number of workers that divides it; 0: as many as workers", 0, KN_SUM_MAX, AT(virtual_workers) },
+    { "threads", OPT_U64, "1", "N", "threads of one task for matrix products", 1, 1024, AT(threads) },
+    { "chunk_kib", OPT_U64, "0", "KIB", "size in KiB of the pieces in which parameters travel; 0: chosen",
+      0, 1 << 20, AT(chunk_kib) },
+    { "start_timeout", OPT_U64, "60", "S", "seconds until every task must have come", 1, 86400,
+      AT(start_timeout) },
+    { "transport", OPT_ENUM, "auto", "WAY", "how tasks talk", AT(transport), .names = transports },
+    { "mode", OPT_ENUM, "sync", "MODE", "how steps are kept together", AT(mode), .names = modes },
+    { "json", OPT_FLAG, "false", NULL, "results as JSON, a line each", AT(json) },
+    { "data.format", OPT_ENUM, "idx", "FORMAT", "format of the data files", AT(data.format), .names = formats },
+    { "data.train.images", OPT_TEXT, NULL, "FILE", "training images", AT(data.train_images),
+      .required = true },
+    { "data.train.labels", OPT_TEXT, NULL, "FILE", "training labels", AT(data.train_labels),
+      .required = true },
+    { "data.test.images", OPT_TEXT, NULL, "FILE", "test images", AT(data.test_images) },
+    { "data.test.labels", OPT_TEXT, NULL, "FILE", "test labels", AT(data.test_labels) },
+    { "data.divide_by", OPT_F64, "1", "X", "an input is (pixel / divide_by - mean) / std", 1e-30, 1e30,
+      AT(data.divide_by) },
+    { "data.mean", OPT_F64, "0", "X", "see data.divide_by", -1e30, 1e30, AT(data.mean) },
+    { "data.std", OPT_F64, "1", "X", "see data.divide_by", 1e-30, 1e30, AT(data.std) },
+    { "optimizer.name", OPT_ENUM, "sgd", "NAME", "the optimizer", AT(optimizer.kind), .names = optimizers },
+    { "optimizer.rate", OPT_F32, "0.01", "X", "learning rate", 1e-30, 1e6, AT(optimizer.rate) },
+    { "optimizer.momentum", OPT_F32, "0.9", "X", "momentum: how much of the last step stays", 0, 1,
+      AT(momentum) },
+    { "optimizer.beta1", OPT_F32, "0.9", "X", "adam: decay of the first moment", 0, 0.999999,
+      AT(optimizer.beta1) },
+    { "optimizer.beta2", OPT_F32, "0.999", "X", "adam: decay of the second moment", 0, 0.999999,
+      AT(optimizer.beta2) },
+    { "optimizer.eps", OPT_F32, "1e-8", "X", "adam: keeps the divisor from zero", 0, 1,
+      AT(optimizer.eps) },
+};
+
+/* Layer types; a new one joins here. */
+static const struct layer_type {
+    const char *name;
+    bool has_units;
+} layer_types[] = {
+    { "dense", true },
+    { "relu", false },
+    { "softmax_cross_entropy", false },
+};
+/* clang-format on */
+
+static const struct opt dense_opts[] = {
+    { "units", OPT_U64, NULL, "N", "outputs", 1, 1 << 24,
+      .offset = offsetof(struct job_layer, units) },
+};
+
+enum vb_st job_init(struct job *j)
+{
+    *j = (struct job){ 0 };
+    return opt_init(&j->opts, "Job (also keys of the job file):", job_opts, VB_ARRAY_LEN(job_opts),
+                    j);
+}
+
+void job_fini(struct job *j)
+{
+    opt_fini(&j->opts);
+    free(j->path);
+    free(j->layer);
+    j->path = NULL;
+    j->layer = NULL;
+    j->nlayers = 0;
+}
+
+enum vb_st job_fail(const struct job *j, const char *key, struct vb_err *err, const char *fmt, ...)
+{
+    char where[200], text[300];
+    va_list ap;
+
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof(text), fmt, ap);
+    va_end(ap);
+    opt_where(&j->opts, (size_t)opt_find(&j->opts, key), where, sizeof(where));
+    vb_err_set(err, "%s: %s", where, text);
+    return VB_INVAL;
+}
+
+static const struct layer_type *find_layer(const char *name)
+{
+    for (size_t i = 0; i < VB_ARRAY_LEN(layer_types); i++)
+        if (strcmp(layer_types[i].name, name) == 0)
+            return &layer_types[i];
+    return NULL;
+}
+
+static enum vb_st unknown_layer(struct yaml_file *f, const yaml_node_t *node, struct vb_err *err)
+{
+    struct opt_guess g = { .word = yaml_text(node) };
+
+    for (size_t i = 0; i < VB_ARRAY_LEN(layer_types); i++)
+        opt_guess_try(&g, layer_types[i].name);
+    if (g.best != NULL)
+        return yaml_fail(f, yaml_line(node), err,
+                         "model: unknown layer '%.60s'; did you mean '%s'?", g.word, g.best);
+    return yaml_fail(f, yaml_line(node), err,
+                     "model: unknown layer '%.60s'; there are dense, relu, softmax_cross_entropy",
+                     g.word);
+}
+
+/* "dense: 256" or "dense: {units: 256}" */
+static enum vb_st read_units(struct yaml_file *f, const yaml_node_t *value, struct job_layer *l,
+                             struct vb_err *err)
+{
+    struct opt_set set;
+    const struct yaml_schema schema = { .set = &set };
+    enum vb_st st = opt_init(&set, "", dense_opts, VB_ARRAY_LEN(dense_opts), l);
+
+    if (st == VB_OK && yaml_text(value) != NULL)
+        st = yaml_put(f, value, &set, 0, err);
+    else if (st == VB_OK)
+        st = yaml_walk(f, value, &schema, err);
+    if (st == VB_OK && l->units == 0)
+        st = yaml_fail(f, yaml_line(value), err,
+                       "model: dense needs units, as in {dense: {units: 256}}");
+    return st;
+}
+
+static enum vb_st read_layer(struct yaml_file *f, const yaml_node_t *item, void *arg,
+                             struct vb_err *err)
+{
+    struct job *j = arg;
+    const yaml_node_t *key = item, *value = NULL;
+
+    if (yaml_text(item) == NULL && !yaml_single(f, item, &key, &value))
+        return yaml_fail(f, yaml_line(item), err,
+                         "model: a layer is a name (relu) or a name with settings (dense: 256)");
+    if (yaml_text(key) == NULL)
+        return yaml_fail(f, yaml_line(key), err, "model: the name of a layer must be a word");
+    const struct layer_type *type = find_layer(yaml_text(key));
+    if (type == NULL)
+        return unknown_layer(f, key, err);
+    if (type->has_units && value == NULL)
+        return yaml_fail(f, yaml_line(item), err, "model: %s needs units, as in {%s: 256}",
+                         type->name, type->name);
+    if (!type->has_units && value != NULL)
+        return yaml_fail(f, yaml_line(item), err, "model: %s has no settings", type->name);
+    if (j->nlayers == JOB_LAYERS_MAX)
+        return yaml_fail(f, yaml_line(item), err, "model: more than %d layers", JOB_LAYERS_MAX);
+
+    struct job_layer *l = &j->layer[j->nlayers];
+    *l = (struct job_layer){ .line = yaml_line(item) };
+    snprintf(l->type, sizeof(l->type), "%s", type->name);
+    const enum vb_st st = type->has_units ? read_units(f, value, l, err) : VB_OK;
+    j->nlayers += st == VB_OK;
+    return st;
+}
+
+/* Paths in the file are relative to the file, those of options and environment to where we are. */
+static enum vb_st resolve(struct job *j, size_t i)
+{
+    char **at = (char **)(void *)((char *)j + j->opts.opt[i].offset), *full = NULL;
+    const char *slash = strrchr(j->path, '/');
+
+    if (j->opts.opt[i].type != OPT_TEXT || j->opts.src[i].from != OPT_FILE || (*at)[0] == '/' ||
+        slash == NULL)
+        return VB_OK;
+    if (asprintf(&full, "%.*s/%s", (int)(slash - j->path), j->path, *at) < 0)
+        return VB_NOMEM;
+    free(*at);
+    *at = full;
+    return VB_OK;
+}
+
+static enum vb_st finish(struct job *j, struct vb_err *err)
+{
+    enum vb_st st = opt_env(&j->opts, err);
+
+    if (st == VB_OK)
+        st = opt_given(&j->opts, err);
+    for (size_t i = 0; st == VB_OK && i < j->opts.n; i++) {
+        const char *const *at = (const char *const *)(void *)((char *)j + j->opts.opt[i].offset);
+
+        if (j->opts.opt[i].required && *at == NULL)
+            st = job_fail(j, j->opts.opt[i].name, err, "is missing");
+        else
+            st = resolve(j, i);
+    }
+    if (st == VB_OK && j->optimizer.kind == KN_MOMENTUM)
+        j->optimizer.beta1 = j->momentum;
+    return st;
+}
+
+static enum vb_st prepare(struct job *j, const char *path, struct vb_err *err)
+{
+    vb_err_set(err, "%.300s: out of memory", path);
+    j->path = strdup(path);
+    j->layer = calloc(JOB_LAYERS_MAX, sizeof(*j->layer));
+    j->opts.file = j->path;
+    return j->path != NULL && j->layer != NULL ? VB_OK : VB_NOMEM;
+}
+
+static enum vb_st lay(struct job *j, struct yaml_file *f, struct vb_err *err)
+{
+    const struct yaml_list list[] = { { "model", read_layer } };
+    const struct yaml_schema schema = { &j->opts, list, VB_ARRAY_LEN(list), j };
+    enum vb_st st = yaml_walk(f, NULL, &schema, err);
+
+    if (st == VB_OK && j->nlayers == 0) {
+        vb_err_set(err, "%.200s: model: is missing or has no layer", j->path);
+        st = VB_INVAL;
+    }
+    if (st == VB_OK)
+        st = finish(j, err);
+    yaml_close(f);
+    return st;
+}
+
+enum vb_st job_load(struct job *j, const char *path, struct vb_err *err)
+{
+    struct yaml_file *f = NULL;
+    enum vb_st st = prepare(j, path, err);
+
+    if (st == VB_OK)
+        st = yaml_open(path, &f, err);
+    return st == VB_OK ? lay(j, f, err) : st;
+}
+
+enum vb_st job_parse(struct job *j, const char *path, const char *text, size_t bytes,
+                     struct vb_err *err)
+{
+    struct yaml_file *f = NULL;
+    enum vb_st st = prepare(j, path, err);
+
+    if (st == VB_OK)
+        st = yaml_parse(path, text, bytes, &f, err);
+    return st == VB_OK ? lay(j, f, err) : st;
+}
+
+char *job_canonical(const struct job *j)
+{
+    char *text = NULL;
+    size_t bytes = 0;
+    FILE *out = open_memstream(&text, &bytes);
+
+    if (out == NULL)
+        return NULL;
+    fprintf(out, "mode %s\nps %" PRIu64 "\nworkers %" PRIu64 "\nvirtual_workers %" PRIu64 "\n",
+            modes[j->mode], j->ps, j->workers, job_virtual_workers(j));
+    fprintf(out, "batch %" PRIu64 "\nepochs %" PRIu64 "\nseed %" PRIu64 "\n", j->batch, j->epochs,
+            j->seed);
+    fprintf(out, "chunk_kib %" PRIu64 "\ntransport %s\n", j->chunk_kib, transports[j->transport]);
+    fprintf(out, "data %s / %a - %a / %a test %d\n", formats[j->data.format], j->data.divide_by,
+            j->data.mean, j->data.std, j->data.test_images != NULL);
+    fprintf(out, "optimizer %s %a %a %a %a\n", optimizers[j->optimizer.kind],
+            (double)j->optimizer.rate, (double)j->optimizer.beta1, (double)j->optimizer.beta2,
+            (double)j->optimizer.eps);
+    for (unsigned i = 0; i < j->nlayers; i++)
+        fprintf(out, "layer %s %" PRIu64 "\n", j->layer[i].type, j->layer[i].units);
+    const bool ok = ferror(out) == 0;
+    if (fclose(out) != 0 || !ok) {
+        free(text);
+        return NULL;
+    }
+    return text;
+}

@@ -1,0 +1,104 @@
+#include "cmd/job.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+static bool given(const struct job *j, const char *key)
+{
+    return j->opts.src[opt_find(&j->opts, key)].from != OPT_DEFAULT;
+}
+
+static enum vb_st check_workers(const struct job *j, struct vb_err *err)
+{
+    const uint64_t v = job_virtual_workers(j), each = v / j->workers;
+
+    if (j->ps + j->workers > CL_TASKS_MAX)
+        return job_fail(j, "workers", err, "more than %d tasks", CL_TASKS_MAX);
+    if (j->workers > KN_SUM_MAX)
+        return job_fail(j, "workers", err, "must be at most %d", KN_SUM_MAX);
+    if (v % j->workers != 0)
+        return job_fail(j, "virtual_workers", err,
+                        "%" PRIu64 " cannot be divided by %" PRIu64
+                        " workers, else the sum would depend on the number of workers",
+                        v, j->workers);
+    if (j->workers > 1 && (each & (each - 1)) != 0)
+        return job_fail(j, "virtual_workers", err,
+                        "%" PRIu64 " over %" PRIu64 " workers must be a power of two for each, "
+                        "else the sum would depend on the number of workers",
+                        v, j->workers);
+    if (j->batch < v)
+        return job_fail(j, "batch", err,
+                        "%" PRIu64 " is too small: each of %" PRIu64
+                        " (virtual) workers needs a sample",
+                        j->batch, v);
+    return VB_OK;
+}
+
+static enum vb_st check_optimizer(const struct job *j, struct vb_err *err)
+{
+    static const struct {
+        const char *key;
+        enum kn_opt_kind kind;
+        const char *name;
+    } own[] = {
+        { "optimizer.momentum", KN_MOMENTUM, "momentum" },
+        { "optimizer.beta1", KN_ADAM, "adam" },
+        { "optimizer.beta2", KN_ADAM, "adam" },
+        { "optimizer.eps", KN_ADAM, "adam" },
+    };
+
+    for (size_t i = 0; i < VB_ARRAY_LEN(own); i++)
+        if (own[i].kind != j->optimizer.kind && given(j, own[i].key))
+            return job_fail(j, own[i].key, err, "is only for the optimizer %s", own[i].name);
+    return VB_OK;
+}
+
+static enum vb_st model_fail(const struct job *j, unsigned layer, struct vb_err *err,
+                             const char *text)
+{
+    vb_err_set(err, "%.200s:%u: model: %s", j->path, j->layer[layer].line, text);
+    return VB_INVAL;
+}
+
+/* Ends in the loss, has something to learn, and its parameters can be counted. */
+static enum vb_st check_model(const struct job *j, uint64_t features, uint64_t *outputs_out,
+                              struct vb_err *err)
+{
+    uint64_t width = features, params = 0, here;
+    const unsigned last = j->nlayers - 1;
+
+    for (unsigned i = 0; i < j->nlayers; i++) {
+        const struct job_layer *l = &j->layer[i];
+        const bool loss = strcmp(l->type, "softmax_cross_entropy") == 0;
+
+        if (loss != (i == last))
+            return model_fail(j, i, err,
+                              loss ? "softmax_cross_entropy must be the last layer"
+                                   : "the last layer must be softmax_cross_entropy");
+        if (l->units == 0)
+            continue;
+        if (!vb_mul(width + 1, l->units, &here) || !vb_add(params, here, &params) ||
+            params > UINT64_C(1) << 40)
+            return model_fail(j, i, err, "more than 2^40 parameters");
+        width = l->units;
+    }
+    if (params == 0)
+        return model_fail(j, 0, err, "has no dense layer: nothing to learn");
+    *outputs_out = width;
+    return VB_OK;
+}
+
+enum vb_st job_check(const struct job *j, struct vb_err *err)
+{
+    uint64_t outputs = 0;
+    enum vb_st st = check_workers(j, err);
+
+    if (st == VB_OK)
+        st = check_optimizer(j, err);
+    if (st == VB_OK && (j->data.test_images == NULL) != (j->data.test_labels == NULL))
+        st = job_fail(j, j->data.test_images == NULL ? "data.test.labels" : "data.test.images", err,
+                      "images and labels go together; the other is missing");
+    if (st == VB_OK)
+        st = check_model(j, 1, &outputs, err);
+    return st;
+}
