@@ -89,14 +89,14 @@ void job_fini(struct job *j)
 
 enum vb_st job_fail(const struct job *j, const char *key, struct vb_err *err, const char *fmt, ...)
 {
-    char where[200], text[300];
+    char where[200], text[500];
     va_list ap;
 
     va_start(ap, fmt);
     vsnprintf(text, sizeof(text), fmt, ap);
     va_end(ap);
     opt_where(&j->opts, (size_t)opt_find(&j->opts, key), where, sizeof(where));
-    vb_err_set(err, "%s: %s", where, text);
+    vb_err_set(err, "%s: %.300s", where, text);
     return VB_INVAL;
 }
 
@@ -269,6 +269,8 @@ char *job_canonical(const struct job *j)
     fprintf(out, "optimizer %s %a %a %a %a\n", optimizers[j->optimizer.kind],
             (double)j->optimizer.rate, (double)j->optimizer.beta1, (double)j->optimizer.beta2,
             (double)j->optimizer.eps);
+    fprintf(out, "samples %" PRIu64 " %" PRIu64 " of %" PRIu64 "\n", j->found.train_samples,
+            j->found.test_samples, j->found.features);
     for (unsigned i = 0; i < j->nlayers; i++)
         fprintf(out, "layer %s %" PRIu64 "\n", j->layer[i].type, j->layer[i].units);
     const bool ok = ferror(out) == 0;

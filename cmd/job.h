@@ -39,6 +39,9 @@ struct job {
     enum job_mode mode;
     bool json;
     float momentum;      /* as written; see optimizer */
+    struct {             /* by job_check, from the data files */
+        uint64_t features, train_samples, test_samples;
+    } found;
     struct opt_set opts; /* where each value came from */
 };
 
@@ -50,8 +53,9 @@ VB_MUST_CHECK enum vb_st job_load(struct job *j, const char *path, struct vb_err
 VB_MUST_CHECK enum vb_st job_parse(struct job *j, const char *path, const char *text, size_t bytes,
                                    struct vb_err *err);
 /* All that can be known before a task starts: numbers that go together, files that exist, headers and
- * shapes that fit. ps and workers are those of the run. VB_INVAL: err is one line with the place. */
-VB_MUST_CHECK enum vb_st job_check(const struct job *j, struct vb_err *err);
+ * shapes that fit. ps and workers are those of the run. Fills `found`. VB_INVAL: err is one line with
+ * the place. */
+VB_MUST_CHECK enum vb_st job_check(struct job *j, struct vb_err *err);
 void job_fini(struct job *j); /* takes zeroed and half-loaded */
 
 static inline uint64_t job_virtual_workers(const struct job *j)

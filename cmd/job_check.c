@@ -1,5 +1,7 @@
 #include "cmd/job.h"
 
+#include "worker/idx.h"
+
 #include <inttypes.h>
 #include <string.h>
 
@@ -88,8 +90,100 @@ static enum vb_st check_model(const struct job *j, uint64_t features, uint64_t *
     return VB_OK;
 }
 
-enum vb_st job_check(const struct job *j, struct vb_err *err)
+/* Images and labels of one half of the data; keys are those in the job file. */
+struct half {
+    const char *images_key, *labels_key, *images, *labels;
+};
+
+static enum vb_st check_label_values(const struct job *j, const struct half *h,
+                                     const struct idx *labels, uint64_t samples, uint64_t outputs,
+                                     struct vb_err *err)
 {
+    unsigned most = 0;
+
+    for (uint64_t i = 0; i < labels->bytes; i++)
+        most = VB_MAX(most, labels->data[i]);
+    if (labels->ndims != 1)
+        return job_fail(j, h->labels_key, err, "%.200s: labels have one dimension, not %u",
+                        h->labels, labels->ndims);
+    if (labels->dim[0] != samples)
+        return job_fail(j, h->labels_key, err,
+                        "%" PRIu64 " labels do not fit the %" PRIu64 " images of %s",
+                        labels->dim[0], samples, h->images_key);
+    if (most >= outputs)
+        return job_fail(j, h->labels_key, err,
+                        "label %u needs a model with %u outputs or more, it has %" PRIu64, most,
+                        most + 1, outputs);
+    return VB_OK;
+}
+
+static enum vb_st check_labels(const struct job *j, const struct half *h, uint64_t samples,
+                               uint64_t outputs, struct vb_err *err)
+{
+    struct idx labels = { 0 };
+    struct vb_err why = { "" };
+
+    if (idx_load(h->labels, &labels, &why) != VB_OK)
+        return job_fail(j, h->labels_key, err, "%s", why.text);
+    const enum vb_st st = check_label_values(j, h, &labels, samples, outputs, err);
+    idx_fini(&labels);
+    return st;
+}
+
+static enum vb_st probe_images(const struct job *j, const struct half *h, struct idx *images,
+                               struct vb_err *err)
+{
+    struct vb_err why = { "" };
+
+    if (idx_probe(h->images, images, &why) != VB_OK)
+        return job_fail(j, h->images_key, err, "%s", why.text);
+    if (images->ndims < 2)
+        return job_fail(j, h->images_key, err, "%.200s: holds numbers, not images", h->images);
+    return VB_OK;
+}
+
+static enum vb_st check_train(struct job *j, struct idx *images, uint64_t *outputs_out,
+                              struct vb_err *err)
+{
+    const struct half h = { "data.train.images", "data.train.labels", j->data.train_images,
+                            j->data.train_labels };
+    enum vb_st st = probe_images(j, &h, images, err);
+
+    if (st != VB_OK)
+        return st;
+    j->found.train_samples = images->dim[0];
+    j->found.features = images->bytes / images->dim[0];
+    if (j->batch > images->dim[0])
+        return job_fail(j, "batch", err,
+                        "%" PRIu64 " is more than the %" PRIu64 " training samples", j->batch,
+                        images->dim[0]);
+    st = check_model(j, j->found.features, outputs_out, err);
+    return st == VB_OK ? check_labels(j, &h, images->dim[0], *outputs_out, err) : st;
+}
+
+static enum vb_st check_test(struct job *j, const struct idx *train, uint64_t outputs,
+                             struct vb_err *err)
+{
+    const struct half h = { "data.test.images", "data.test.labels", j->data.test_images,
+                            j->data.test_labels };
+    struct idx images = { 0 };
+    const enum vb_st st = probe_images(j, &h, &images, err);
+
+    if (st != VB_OK)
+        return st;
+    if (images.ndims != train->ndims ||
+        memcmp(images.dim + 1, train->dim + 1, (images.ndims - 1) * sizeof(images.dim[0])) != 0)
+        return job_fail(j, h.images_key, err,
+                        "images of %" PRIu64 " values, in training they have %" PRIu64
+                        " or another shape",
+                        images.bytes / images.dim[0], train->bytes / train->dim[0]);
+    j->found.test_samples = images.dim[0];
+    return check_labels(j, &h, images.dim[0], outputs, err);
+}
+
+enum vb_st job_check(struct job *j, struct vb_err *err)
+{
+    struct idx train = { 0 };
     uint64_t outputs = 0;
     enum vb_st st = check_workers(j, err);
 
@@ -99,6 +193,8 @@ enum vb_st job_check(const struct job *j, struct vb_err *err)
         st = job_fail(j, j->data.test_images == NULL ? "data.test.labels" : "data.test.images", err,
                       "images and labels go together; the other is missing");
     if (st == VB_OK)
-        st = check_model(j, 1, &outputs, err);
+        st = check_train(j, &train, &outputs, err);
+    if (st == VB_OK && j->data.test_images != NULL)
+        st = check_test(j, &train, outputs, err);
     return st;
 }

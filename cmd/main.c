@@ -7,7 +7,9 @@
 
 #define LOG_MOD "cmd"
 
-const char *argp_program_version = "verbena " VERBENA_VERSION;
+/* argp, in another library, looks for it */
+__attribute__((visibility("default"))) const char *argp_program_version =
+    "verbena " VERBENA_VERSION;
 
 /* The core type is read when OpenBLAS loads, before main: set it and start again, once. */
 static void use_better_core(char **argv)

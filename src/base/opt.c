@@ -74,9 +74,11 @@ static unsigned distance(const char *a, const char *b)
 
 void opt_guess_try(struct opt_guess *g, const char *candidate)
 {
-    const unsigned cost = distance(g->word, candidate);
+    const size_t n = strlen(g->word);
+    const bool begins = n >= 2 && strncmp(g->word, candidate, n) == 0;
+    const unsigned cost = begins ? 1 : distance(g->word, candidate);
 
-    if (cost <= 1 + strlen(g->word) / 4 && (g->best == NULL || cost < g->cost)) {
+    if (cost <= 1 + n / 4 && (g->best == NULL || cost < g->cost)) {
         g->best = candidate;
         g->cost = cost;
     }
@@ -87,19 +89,16 @@ static bool all_digits(const char *text)
     return text[0] != '\0' && text[strspn(text, "0123456789")] == '\0';
 }
 
-static enum vb_st out_of_range(const struct opt *o, struct vb_err *err)
+static enum vb_st out_of_range(const struct opt *o, bool low, struct vb_err *err)
 {
-    if (o->max != 0)
-        vb_err_set(err, "must be from %.15g to %.15g", o->min, o->max);
-    else
-        vb_err_set(err, "must be %.15g or more", o->min);
+    vb_err_set(err, low ? "must be %.15g or more" : "must be %.15g or less", low ? o->min : o->max);
     return VB_INVAL;
 }
 
 static enum vb_st put_u64(const struct opt *o, const char *text, uint64_t *out, struct vb_err *err)
 {
     if (text[0] == '-' && all_digits(text + 1))
-        return out_of_range(o, err);
+        return out_of_range(o, true, err);
     if (!all_digits(text)) {
         vb_err_set(err, "must be a whole number");
         return VB_INVAL;
@@ -111,11 +110,13 @@ static enum vb_st put_u64(const struct opt *o, const char *text, uint64_t *out, 
     errno = 0;
     const unsigned long long v = strtoull(text, NULL, 10);
     if (errno == ERANGE && o->max == 0) {
-        vb_err_set(err, "must be at most %llu", (unsigned long long)UINT64_MAX);
+        vb_err_set(err, "must be %llu or less", (unsigned long long)UINT64_MAX);
         return VB_INVAL;
     }
-    if (errno == ERANGE || (double)v < o->min || (o->max != 0 && (double)v > o->max))
-        return out_of_range(o, err);
+    if (errno == ERANGE || (o->max != 0 && (double)v > o->max))
+        return out_of_range(o, false, err);
+    if ((double)v < o->min)
+        return out_of_range(o, true, err);
     *out = v;
     return VB_OK;
 }
@@ -152,8 +153,12 @@ static enum vb_st put_real(const struct opt *o, const char *text, double *out, s
         return VB_INVAL;
     }
     const double v = strtod(text, NULL);
-    if (v < o->min || (o->max != 0 && v > o->max) || v - v != 0)
-        return out_of_range(o, err);
+    if (v < o->min || (o->max != 0 && v > o->max))
+        return out_of_range(o, v < o->min, err);
+    if (v - v != 0) {
+        vb_err_set(err, "is too large");
+        return VB_INVAL;
+    }
     *out = v;
     return VB_OK;
 }

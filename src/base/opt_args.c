@@ -40,7 +40,7 @@ static void fill(struct command *c)
     for (size_t k = 0; k < c->nsets; k++) {
         const struct opt_set *s = c->set[k];
 
-        c->option[at++] = (struct argp_option){ .doc = s->title, .group = (int)(k * OPT_MAX) + 1 };
+        c->option[at++] = (struct argp_option){ .doc = s->title, .group = (int)k + 1 };
         for (size_t i = 0; i < s->n && c->nopts < VB_ARRAY_LEN(c->text); i++) {
             const size_t t = c->nopts++;
 
@@ -53,7 +53,7 @@ static void fill(struct command *c)
                 .key = KEY0 + (int)t,
                 .arg = s->opt[i].type == OPT_FLAG ? NULL : s->opt[i].arg,
                 .doc = c->text[t].doc,
-                .group = (int)(k * OPT_MAX + i) + 1, /* keeps the order of the table */
+                .group = (int)k + 1,
             };
         }
     }
