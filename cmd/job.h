@@ -38,8 +38,8 @@ struct job {
     enum cl_transport transport;
     enum job_mode mode;
     bool json;
-    float momentum;      /* as written; see optimizer */
-    struct {             /* by job_check, from the data files */
+    float momentum; /* as written; see optimizer */
+    struct {        /* by job_check, from the data files */
         uint64_t features, train_samples, test_samples;
     } found;
     struct opt_set opts; /* where each value came from */

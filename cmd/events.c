@@ -1,0 +1,123 @@
+#include "cmd/events.h"
+
+#include <jansson.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+void events_init(struct events *e, const struct cl_spec *spec, uint32_t rank, bool json, bool live)
+{
+    *e = (struct events){ .spec = spec, .rank = rank };
+    if (!json)
+        e->shown = report_create(&(struct report_params){ .live = live });
+}
+
+void events_fini(struct events *e)
+{
+    if (e->shown != NULL)
+        (void)report_finish(e->shown);
+    report_free(e->shown);
+}
+
+static json_t *num(uint64_t n)
+{
+    return json_integer((json_int_t)n);
+}
+
+/* A fraction, or null where there is none. */
+static json_t *fraction(double x)
+{
+    return x < 0 ? json_null() : json_real(x);
+}
+
+static void add_start(json_t *o, const struct events *e, const struct wk_report *r)
+{
+    json_object_set_new(o, "ps", num(e->spec->nps));
+    json_object_set_new(o, "workers", num(e->spec->nworkers));
+    json_object_set_new(o, "params", num(r->params));
+    json_object_set_new(o, "train_samples", num(r->train_samples));
+    json_object_set_new(o, "test_samples", num(r->test_samples));
+}
+
+static void add_progress(json_t *o, const struct wk_report *r)
+{
+    json_object_set_new(o, "epoch", num(r->epoch));
+    json_object_set_new(o, "epochs", num(r->epochs));
+    json_object_set_new(o, "step", num(r->step));
+    json_object_set_new(o, "steps", num(r->steps));
+    json_object_set_new(o, "samples_per_s", json_real(r->samples_per_s));
+    json_object_set_new(o, "loss", json_real(r->loss));
+    json_object_set_new(o, "eta_s", json_real(r->eta_s));
+}
+
+static void add_epoch(json_t *o, const struct wk_report *r)
+{
+    json_object_set_new(o, "epoch", num(r->epoch));
+    json_object_set_new(o, "epochs", num(r->epochs));
+    json_object_set_new(o, "loss", json_real(r->loss));
+    json_object_set_new(o, "test_accuracy", fraction(r->test_accuracy));
+    json_object_set_new(o, "seconds", json_real(r->seconds));
+    json_object_set_new(o, "samples", num(r->samples));
+    json_object_set_new(o, "samples_per_s", json_real(r->samples_per_s));
+}
+
+static void add_link(json_t *o, const struct events *e, const struct wk_report *r)
+{
+    char name[CL_NAME_MAX];
+
+    json_object_set_new(o, "task", json_string(cl_name(e->spec, e->rank, name)));
+    json_object_set_new(o, "peer", json_string(r->peer));
+    json_object_set_new(o, "way", json_string(r->way));
+    json_object_set_new(o, "sent_bytes", num(r->sent_bytes));
+    json_object_set_new(o, "received_bytes", num(r->received_bytes));
+}
+
+static void add_done(json_t *o, const struct wk_report *r)
+{
+    char crc[9];
+
+    snprintf(crc, sizeof(crc), "%08x", r->params_crc32c);
+    json_object_set_new(o, "steps", num(r->steps));
+    json_object_set_new(o, "samples", num(r->samples));
+    json_object_set_new(o, "seconds", json_real(r->seconds));
+    json_object_set_new(o, "samples_per_s", json_real(r->samples_per_s));
+    json_object_set_new(o, "test_accuracy", fraction(r->test_accuracy));
+    json_object_set_new(o, "best_test_accuracy", fraction(r->best_test_accuracy));
+    json_object_set_new(o, "params_crc32c", json_string(crc));
+    json_object_set_new(o, "pushed_bytes", num(r->pushed_bytes));
+    json_object_set_new(o, "pulled_bytes", num(r->pulled_bytes));
+}
+
+void events_write(struct events *e, const struct wk_report *r)
+{
+    static const char *const name[] = { [WK_START] = "start",
+                                        [WK_PROGRESS] = "progress",
+                                        [WK_EPOCH] = "epoch",
+                                        [WK_LINK] = "link",
+                                        [WK_DONE] = "done" };
+    json_t *o = json_object();
+    char *text;
+
+    json_object_set_new(o, "event", json_string(name[r->event]));
+    if (r->event == WK_START)
+        add_start(o, e, r);
+    else if (r->event == WK_PROGRESS)
+        add_progress(o, r);
+    else if (r->event == WK_EPOCH)
+        add_epoch(o, r);
+    else if (r->event == WK_LINK)
+        add_link(o, e, r);
+    else
+        add_done(o, r);
+    text = json_dumps(o, JSON_COMPACT | JSON_REAL_PRECISION(10));
+    json_decref(o);
+    if (text == NULL)
+        return;
+    if (e->shown != NULL) {
+        report_line(e->shown, "", false, text, strlen(text));
+    } else {
+        puts(text);
+        fflush(stdout);
+    }
+    free(text);
+}
