@@ -156,10 +156,10 @@ void *tp_link_user(const struct tp_link *l);
 enum tp_way tp_link_way(const struct tp_link *l);
 
 /*
- * map only: the peer's region `id`, mapped read-only, at `at` (page-aligned reserved address space,
- * replaced) or anywhere (NULL). Stays until the node closes. VB_INVAL: not a map link, no such
- * region, or another size than `bytes`. A payload that arrives from a region not mapped yet maps it.
- * thread: set-up.
+ * map only: the peer's region `id`, read-only: where connect has mapped it (NULL; stays until the
+ * node closes), or mapped once more at `at`, address space that the caller has reserved: replaced, and
+ * the caller's to unmap. `at` is page-aligned, and 2 MiB-aligned when `bytes` is a multiple of that.
+ * VB_INVAL: not a connected map link, no such region, or another size than `bytes`. thread: set-up.
  */
 VB_MUST_CHECK enum vb_st tp_link_map(struct tp_link *l, uint32_t id, uint64_t bytes, void *at,
                                      const void **addr_out);

@@ -18,8 +18,6 @@
 #define LOG_MOD "transport"
 #include "base/log.h"
 
-#define HUGE_PAGE (UINT64_C(2) << 20)
-
 static int seals_of(enum tp_mem_kind kind)
 {
     return F_SEAL_SHRINK | F_SEAL_GROW | (kind == TP_MEM_RING ? 0 : F_SEAL_FUTURE_WRITE);
@@ -38,7 +36,7 @@ static bool try_new(enum tp_mem_kind kind, uint64_t bytes, unsigned flags, void 
     base = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (base == MAP_FAILED)
         goto fail;
-    if (flags == 0 && bytes >= HUGE_PAGE)
+    if (flags == 0 && bytes >= TP_HUGE_BYTES)
         madvise(base, bytes, MADV_HUGEPAGE); /* a wish; many kernels say no */
     if (madvise(base, bytes, MADV_POPULATE_WRITE) != 0 ||
         fcntl(fd, F_ADD_SEALS, seals_of(kind)) != 0)
@@ -62,7 +60,7 @@ enum vb_st tp_mem_new(enum tp_mem_kind kind, uint64_t bytes, void **base_out, in
 {
     if (bytes == 0 || bytes > INT64_MAX)
         return VB_INVAL;
-    if (kind == TP_MEM_REGION && bytes % HUGE_PAGE == 0 &&
+    if (kind == TP_MEM_REGION && tp_mem_align(bytes) == TP_HUGE_BYTES &&
         try_new(kind, bytes, MFD_HUGETLB | MFD_HUGE_2MB, base_out, fd_out))
         return VB_OK;
     if (try_new(kind, bytes, 0, base_out, fd_out))

@@ -1,7 +1,8 @@
 /*
  * Two nodes in two threads over map. One sends numbered messages whose payload is made from the
  * number; the other checks each and answers it; a piece of memory is written again only after the
- * answer. Both sleep as soon as there is nothing to do. argv[1]: how many.
+ * answer. Both sleep as soon as there is nothing to do. Before that, one thread wakes the other's
+ * wait again and again. argv[1]: how many.
  */
 #include "transport/tp.h"
 
@@ -9,12 +10,19 @@
 #include "base/util.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { WINDOW = 32, PIECE_WORDS = 128, PIECE_BYTES = PIECE_WORDS * 8, DEADLINE_S = 100 };
+enum {
+    WINDOW = 32,
+    PIECE_WORDS = 128,
+    PIECE_BYTES = PIECE_WORDS * 8,
+    DEADLINE_S = 100,
+    NUDGES = 10000
+};
 
 struct side {
     struct tp_node *node;
@@ -138,6 +146,33 @@ static void send_all(void)
         continue;
 }
 
+static atomic_uint waits;
+
+/* One wake for each wait of the other thread. */
+static void *nudge_main(void *arg)
+{
+    for (unsigned i = 0; i < NUDGES && vb_now_ns() < deadline_ns; i++) {
+        tp_wake(a.port);
+        while (atomic_load(&waits) <= i && vb_now_ns() < deadline_ns)
+            sched_yield();
+    }
+    return NULL;
+}
+
+static bool wakes_end_waits(void)
+{
+    pthread_t thread;
+
+    if (pthread_create(&thread, NULL, nudge_main, NULL) != 0)
+        return false;
+    for (unsigned i = 0; i < NUDGES; i++) {
+        tp_wait(a.port, deadline_ns);
+        atomic_fetch_add(&waits, 1);
+    }
+    pthread_join(thread, NULL);
+    return vb_now_ns() < deadline_ns;
+}
+
 int main(int argc, char **argv)
 {
     pthread_t thread;
@@ -146,7 +181,7 @@ int main(int argc, char **argv)
         total = strtoull(argv[1], NULL, 10);
     deadline_ns = vb_now_ns() + DEADLINE_S * VB_SEC;
     if (!side_open(&a, "a", got_answer) || !side_open(&b, "b", got_message) || !join() ||
-        pthread_create(&thread, NULL, answer_main, NULL) != 0)
+        !wakes_end_waits() || pthread_create(&thread, NULL, answer_main, NULL) != 0)
         return 1;
     send_all();
     pthread_join(thread, NULL);
