@@ -24,7 +24,7 @@ __attribute__((format(printf, 3, 4))) void vb_log_write(enum vb_log_level level,
 #define vb_log_at(level, ...)                                                                      \
     do {                                                                                           \
         if ((level) <= vb_log_max)                                                                 \
-            __extension__ vb_log_write((level), LOG_MOD, __VA_ARGS__);                                           \
+            __extension__ vb_log_write((level), LOG_MOD, __VA_ARGS__);                             \
     } while (0)
 #define log_error(...) vb_log_at(VB_LOG_ERROR, __VA_ARGS__)
 #define log_warn(...) vb_log_at(VB_LOG_WARN, __VA_ARGS__)
