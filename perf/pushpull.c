@@ -91,9 +91,10 @@ static bool start_worker(struct rig *r)
     close(r->listen_fd[0]);
     if (r->ctl.transport == CL_MAP)
         bench_pin(0);
-    if (tp_node_open(
-            &(struct tp_node_params){ .name = "worker", .nports = 1, .spin_ns = wake_spin_ns(2) },
-            &r->node) != VB_OK ||
+    if (tp_node_open(&(struct tp_node_params){ .name = "/job:worker/task:0",
+                                               .nports = 1,
+                                               .spin_ns = wake_spin_ns(2, 1) },
+                     &r->node) != VB_OK ||
         exchange_open(&(struct exchange_params){ .table = &r->table, .node = r->node }, &r->x) !=
             VB_OK)
         return false;
@@ -164,7 +165,8 @@ static bool measure(struct rig *r, uint64_t bytes, struct result *out)
 
     if (tp_node_open(&(struct tp_node_params){ .name = "baseline", .nports = 1 }, &own) != VB_OK)
         return false;
-    ok = tp_region_new(own, bytes, &rx) == VB_OK && tp_region_new(own, bytes, &ry) == VB_OK;
+    ok = tp_region_new(own, bytes, false, &rx) == VB_OK &&
+         tp_region_new(own, bytes, false, &ry) == VB_OK;
     for (uint32_t c = 0; ok && c < r->table.nchunks; c++)
         exchange_init(r->x, c);
     ok = ok && wait_clock(r);
@@ -228,8 +230,11 @@ static bool one_case(const struct bench_out *o, uint64_t bytes, enum cl_transpor
 
     close(fd[0]);
     (void)waitpid(pid, NULL, 0);
-    if (!got)
+    if (!got) {
+        log_error("pushpull of %" PRIu64 " bytes over %s failed", bytes,
+                  transport == CL_MAP ? "map" : "tcp");
         return false;
+    }
     const bool map = transport == CL_MAP, tiny = bytes == 1024;
 
     snprintf(cases, sizeof(cases),

@@ -111,12 +111,13 @@ static enum vb_st set_up(struct server *s)
     enum vb_st st =
         tp_node_open(&(struct tp_node_params){ .name = cl_name(p->ctl.spec, p->ctl.rank, name),
                                                .nports = p->table->nlanes,
-                                               .spin_ns = wake_spin_ns(busy) },
+                                               .spin_ns = wake_spin_ns(busy, p->table->nlanes) },
                      &s->node);
 
     if (st != VB_OK)
         return st;
-    st = tp_region_new(s->node, ps_range_region(p->table, s->index), &s->region);
+    st = tp_region_new(s->node, ps_range_region(p->table, s->index),
+                       p->table->page_bytes == PS_HUGE_PAGE, &s->region);
     if (st == VB_OK)
         st = make_lanes(s);
     if (st != VB_OK)

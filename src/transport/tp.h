@@ -107,11 +107,12 @@ VB_MUST_CHECK enum vb_st tp_node_open(const struct tp_node_params *p, struct tp_
 void tp_node_close(struct tp_node *n);
 
 /*
- * A region: zeroed memory of our own (memfd, sealed against resizing, 2 MiB pages when the size is a
- * multiple and there are any, populated: shortage is VB_NOMEM and a logged line here, never SIGBUS).
- * Ids count from 0 in order of creation. Before the first link. Page-aligned.
+ * A region: zeroed memory of our own (memfd, sealed against resizing, populated: shortage is VB_NOMEM
+ * and a logged line here, never SIGBUS). huge: 2 MiB pages where there are any; the size is a multiple,
+ * and so must be any address that a peer maps it at. Ids count from 0 in order of creation. Before the first link. Page-aligned.
  */
-VB_MUST_CHECK enum vb_st tp_region_new(struct tp_node *n, uint64_t bytes, uint32_t *id_out);
+VB_MUST_CHECK enum vb_st tp_region_new(struct tp_node *n, uint64_t bytes, bool huge,
+                                       uint32_t *id_out);
 void *tp_region_base(const struct tp_node *n, uint32_t id);
 uint64_t tp_region_bytes(const struct tp_node *n, uint32_t id);
 
@@ -133,11 +134,11 @@ void tp_offer_close(struct tp_offer *o); /* closes the descriptors, empties the 
 
 struct tp_link_params {
     enum tp_way way;
-    const char *peer;      /* peer's task name; copied */
-    void *user;            /* tp_link_user gives it back */
-    unsigned channels;     /* 1..TP_PORTS_MAX, the same at both ends */
-    bool initiator;        /* exactly one end; on ucx it connects, the other listens */
-    const char *host;      /* ucx: numeric address: initiator: the peer's; else the one to listen on */
+    const char *peer;  /* peer's task name; copied */
+    void *user;        /* tp_link_user gives it back */
+    unsigned channels; /* 1..TP_PORTS_MAX, the same at both ends */
+    bool initiator;    /* exactly one end; on ucx it connects, the other listens */
+    const char *host;  /* ucx: numeric address: initiator: the peer's; else the one to listen on */
     unsigned char key[32]; /* ucx: both ends hold it from hello; proves the data connection */
 };
 VB_MUST_CHECK enum vb_st tp_link_new(struct tp_node *n, const struct tp_link_params *p,
@@ -158,7 +159,7 @@ enum tp_way tp_link_way(const struct tp_link *l);
 /*
  * map only: the peer's region `id`, read-only: where connect has mapped it (NULL; stays until the
  * node closes), or mapped once more at `at`, address space that the caller has reserved: replaced, and
- * the caller's to unmap. `at` is page-aligned, and 2 MiB-aligned when `bytes` is a multiple of that.
+ * the caller's to unmap. `at` is page-aligned (huge regions: to 2 MiB).
  * VB_INVAL: not a connected map link, no such region, or another size than `bytes`. thread: set-up.
  */
 VB_MUST_CHECK enum vb_st tp_link_map(struct tp_link *l, uint32_t id, uint64_t bytes, void *at,

@@ -27,7 +27,10 @@ static int seals_of(enum tp_mem_kind kind)
 static bool try_new(enum tp_mem_kind kind, uint64_t bytes, unsigned flags, void **base_out,
                     int *fd_out)
 {
-    static const char *const names[] = { "verbena-region", "verbena-words", "verbena-ring" };
+    static const char *const names[] = { [TP_MEM_REGION] = "verbena-region",
+                                         [TP_MEM_HUGE] = "verbena-region",
+                                         [TP_MEM_WORDS] = "verbena-words",
+                                         [TP_MEM_RING] = "verbena-ring" };
     const int fd = memfd_create(names[kind], MFD_CLOEXEC | MFD_ALLOW_SEALING | flags);
     void *base = MAP_FAILED;
 
@@ -60,7 +63,7 @@ enum vb_st tp_mem_new(enum tp_mem_kind kind, uint64_t bytes, void **base_out, in
 {
     if (bytes == 0 || bytes > INT64_MAX)
         return VB_INVAL;
-    if (kind == TP_MEM_REGION && tp_mem_align(bytes) == TP_HUGE_BYTES &&
+    if (kind == TP_MEM_HUGE && bytes % TP_HUGE_BYTES == 0 &&
         try_new(kind, bytes, MFD_HUGETLB | MFD_HUGE_2MB, base_out, fd_out))
         return VB_OK;
     if (try_new(kind, bytes, 0, base_out, fd_out))

@@ -11,16 +11,11 @@
 
 #define TP_HUGE_BYTES (UINT64_C(2) << 20)
 
-/* Memory of this size may have pages as large as this. */
-static inline uint64_t tp_mem_align(uint64_t bytes)
-{
-    return bytes % TP_HUGE_BYTES == 0 ? TP_HUGE_BYTES : 4096;
-}
-
 enum tp_mem_kind {
-    TP_MEM_REGION, /* peers may only read; 2 MiB pages where there are any */
-    TP_MEM_WORDS,  /* peers may only read */
-    TP_MEM_RING    /* the peer writes */
+    TP_MEM_REGION, /* peers may only read */
+    TP_MEM_HUGE, /* a region with 2 MiB pages where there are any; made only, then it is a region */
+    TP_MEM_WORDS, /* peers may only read */
+    TP_MEM_RING   /* the peer writes */
 };
 
 /*

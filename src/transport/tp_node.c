@@ -81,7 +81,7 @@ void tp_node_close(struct tp_node *n)
     free(n);
 }
 
-enum vb_st tp_region_new(struct tp_node *n, uint64_t bytes, uint32_t *id_out)
+enum vb_st tp_region_new(struct tp_node *n, uint64_t bytes, bool huge, uint32_t *id_out)
 {
     struct tp_region r;
 
@@ -89,7 +89,7 @@ enum vb_st tp_region_new(struct tp_node *n, uint64_t bytes, uint32_t *id_out)
         atomic_load_explicit(&n->nlinks, memory_order_acquire) != 0)
         return VB_INVAL;
 
-    const enum vb_st st = tp_mem_new(TP_MEM_REGION, bytes, &r.base, &r.fd);
+    const enum vb_st st = tp_mem_new(huge ? TP_MEM_HUGE : TP_MEM_REGION, bytes, &r.base, &r.fd);
 
     if (st != VB_OK)
         return st;

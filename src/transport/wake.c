@@ -166,13 +166,13 @@ static void measure(void)
     measured_ns = VB_MIN(VB_MAX(ns, (uint64_t)SPIN_MIN_NS), (uint64_t)SPIN_MAX_NS);
 }
 
-uint64_t wake_spin_ns(unsigned busy_threads_on_host)
+uint64_t wake_spin_ns(unsigned busy_on_host, unsigned busy_here)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     cpu_set_t cpus;
 
-    if (sched_getaffinity(0, sizeof(cpus), &cpus) == 0 &&
-        busy_threads_on_host > (unsigned)CPU_COUNT(&cpus))
+    if (busy_on_host > (unsigned long)sysconf(_SC_NPROCESSORS_ONLN) ||
+        (sched_getaffinity(0, sizeof(cpus), &cpus) == 0 && busy_here > (unsigned)CPU_COUNT(&cpus)))
         return 0;
     pthread_once(&once, measure);
     return measured_ns;

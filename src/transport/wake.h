@@ -31,8 +31,9 @@ void wake_disarm(const struct wake *w);
 /* Sleeps until posted or the deadline (clock.h); disarms. Works also when a post came before. */
 void wake_sleep(const struct wake *w, uint64_t deadline_ns);
 
-/* The spin budget before sleeping: about one wake-up, measured once per process; 0 when busy
- * threads on this host outnumber the cores this process may use. */
-uint64_t wake_spin_ns(unsigned busy_threads_on_host);
+/* The spin budget before sleeping: about one wake-up, measured once per process. 0 when cores are
+ * short: busy threads of all tasks outnumber the host's processors, or this process's own threads
+ * those that it may use. */
+uint64_t wake_spin_ns(unsigned busy_on_host, unsigned busy_here);
 
 #endif

@@ -321,7 +321,8 @@ enum vb_st exchange_open(const struct exchange_params *p, struct exchange **x_ou
         goto fail;
     st = make_messages(x);
     if (st == VB_OK)
-        st = tp_region_new(p->node, p->table->line_bytes, &x->region);
+        st = tp_region_new(p->node, vb_round_up(p->table->line_bytes, p->table->page_bytes),
+                           p->table->page_bytes == PS_HUGE_PAGE, &x->region);
     if (st != VB_OK)
         goto fail;
     tp_port_set(x->port, &(struct tp_port_params){ .arg = x, .on_msg = on_msg, .place = place });

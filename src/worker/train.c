@@ -257,7 +257,7 @@ static enum vb_st open_links(struct task *t)
     const unsigned busy = cl_tasks_on_host(p->ctl.spec, p->ctl.rank) * VB_MAX(p->threads, 1u);
     const struct tp_node_params np = { .name = cl_name(p->ctl.spec, p->ctl.rank, name),
                                        .nports = 1,
-                                       .spin_ns = wake_spin_ns(busy) };
+                                       .spin_ns = wake_spin_ns(busy, VB_MAX(p->threads, 1u)) };
     struct ctl_params cp = p->ctl;
     enum vb_st st = tp_node_open(&np, &t->node);
 

@@ -69,7 +69,8 @@ static int run(struct crew *w, uint32_t rank, crew_body body, const struct crew_
     for (uint32_t i = 0; i < w->ntasks; i++)
         if (w->listen_fd[i] >= 0 && (i != rank || odd->own_socket))
             close(w->listen_fd[i]);
-    must(tp_node_open(&np, &node) == VB_OK && tp_region_new(node, 65536, &region) == VB_OK, "node");
+    must(tp_node_open(&np, &node) == VB_OK && tp_region_new(node, 65536, false, &region) == VB_OK,
+         "node");
     p.node = node;
     if (ctl_start(&p, &c) != VB_OK)
         return 99;

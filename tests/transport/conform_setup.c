@@ -163,11 +163,11 @@ Test(tp_setup, mistakes_in_params_are_refused)
     cr_assert_eq(tp_node_open(&(struct tp_node_params){ .nports = 1 }, &n), VB_INVAL);
     cr_assert_eq(tp_node_open(&(struct tp_node_params){ .name = "a", .nports = 16 }, &n), VB_OK);
     cr_assert_null(tp_port(n, 16));
-    cr_assert_eq(tp_region_new(n, 0, &id), VB_INVAL);
-    cr_assert_eq(tp_region_new(n, UINT64_MAX, &id), VB_INVAL);
+    cr_assert_eq(tp_region_new(n, 0, false, &id), VB_INVAL);
+    cr_assert_eq(tp_region_new(n, UINT64_MAX, false, &id), VB_INVAL);
     for (uint32_t i = 0; i < TP_REGIONS_MAX; i++)
-        cr_assert(tp_region_new(n, 5000, &id) == VB_OK && id == i);
-    cr_assert_eq(tp_region_new(n, 5000, &id), VB_INVAL);
+        cr_assert(tp_region_new(n, 5000, false, &id) == VB_OK && id == i);
+    cr_assert_eq(tp_region_new(n, 5000, false, &id), VB_INVAL);
     cr_assert_null(tp_region_base(n, TP_REGIONS_MAX));
     cr_assert_eq(tp_region_bytes(n, 3), 5000);
     for (unsigned c = 0; c < 18; c += 17)
@@ -189,7 +189,7 @@ Test(tp_setup, region_is_zeroed_aligned_and_made_before_the_first_link)
 
     cr_assert_eq(tp_node_open(&(struct tp_node_params){ .name = "a", .nports = 1 }, &n), VB_OK);
     for (unsigned i = 0; i < VB_ARRAY_LEN(sizes); i++) {
-        cr_assert_eq(tp_region_new(n, sizes[i], &id), VB_OK);
+        cr_assert_eq(tp_region_new(n, sizes[i], false, &id), VB_OK);
 
         const unsigned char *b = tp_region_base(n, id);
 
@@ -200,6 +200,6 @@ Test(tp_setup, region_is_zeroed_aligned_and_made_before_the_first_link)
     }
     cr_assert_eq(tp_link_new(n, &(struct tp_link_params){ .peer = "b", .channels = 1 }, &l), VB_OK);
     cr_assert_eq(tp_link_ready(l), VB_AGAIN);
-    cr_assert_eq(tp_region_new(n, 4096, &id), VB_INVAL);
+    cr_assert_eq(tp_region_new(n, 4096, false, &id), VB_INVAL);
     tp_node_close(n);
 }

@@ -71,7 +71,7 @@ static bool side_open(struct side *s, const char *name,
     uint32_t id;
 
     if (tp_node_open(&(struct tp_node_params){ .name = name, .nports = 1 }, &s->node) != VB_OK ||
-        tp_region_new(s->node, WINDOW * PIECE_BYTES, &id) != VB_OK)
+        tp_region_new(s->node, WINDOW * PIECE_BYTES, false, &id) != VB_OK)
         return false;
     s->port = tp_port(s->node, 0);
     tp_port_set(s->port, &(struct tp_port_params){ .arg = s, .on_msg = on_msg });

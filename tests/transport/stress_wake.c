@@ -69,6 +69,6 @@ int main(int argc, char **argv)
     pthread_join(thread, NULL);
     close(wake.efd);
     printf("%u of %u items, %u sleeps, spin budget %llu ns\n", atomic_load(&taken), total, slept,
-           (unsigned long long)wake_spin_ns(1));
-    return atomic_load(&taken) == total && wake_spin_ns(1000000) == 0 ? 0 : 1;
+           (unsigned long long)wake_spin_ns(1, 1));
+    return atomic_load(&taken) == total && wake_spin_ns(1000000, 1) == 0 ? 0 : 1;
 }

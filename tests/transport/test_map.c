@@ -39,7 +39,7 @@ static bool half_open(struct remote *r, int sock, bool initiator)
     uint32_t id;
 
     if (tp_node_open(&(struct tp_node_params){ .name = "half", .nports = 1 }, &r->node) != VB_OK ||
-        tp_region_new(r->node, 1 << 16, &id) != VB_OK)
+        tp_region_new(r->node, 1 << 16, false, &id) != VB_OK)
         return false;
     r->port = tp_port(r->node, 0);
     tp_port_set(r->port, &(struct tp_port_params){ .arg = r, .on_msg = remote_msg });

@@ -38,7 +38,8 @@ static void open_ps(struct rig *r, uint32_t k)
                                                         .loop_seed = r->p.seed },
                               &r->ps_node[k]),
                  VB_OK);
-    cr_assert_eq(tp_region_new(r->ps_node[k], ps_range_region(&r->table, k), &region), VB_OK);
+    cr_assert_eq(tp_region_new(r->ps_node[k], ps_range_region(&r->table, k), false, &region),
+                 VB_OK);
     for (uint32_t i = 0; i < r->table.nlanes; i++)
         cr_assert_eq(lane_create(&(struct lane_params){ .table = &r->table,
                                                         .ps = k,
