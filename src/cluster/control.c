@@ -80,7 +80,8 @@ enum vb_st ctl_wait_start(struct ctl *c)
     pthread_mutex_lock(&c->mu);
     while (!c->started && !is_ended(c))
         wait_until(c, VB_NEVER); /* the thread ends the run when start_ns has passed */
-    st = is_ended(c) ? VB_STOPPED : VB_OK;
+    /* a short run may have ended in order before this thread got to look */
+    st = is_ended(c) && c->end.code != VB_EXIT_OK ? VB_STOPPED : VB_OK;
     pthread_mutex_unlock(&c->mu);
     return st;
 }
@@ -245,8 +246,8 @@ static struct ctl *new_ctl(const struct ctl_params *p)
     if (c == NULL)
         return NULL;
     c->p = *p;
-    c->p.start_ns = p->start_ns != 0 ? p->start_ns : 60 * VB_SEC;
-    c->p.silence_ns = p->silence_ns != 0 ? p->silence_ns : 15 * VB_SEC;
+    c->p.start_ns = VB_MIN(p->start_ns != 0 ? p->start_ns : 60 * VB_SEC, UINT64_MAX / 4);
+    c->p.silence_ns = VB_MIN(p->silence_ns != 0 ? p->silence_ns : 15 * VB_SEC, UINT64_MAX / 4);
     c->self = (struct hello_self){ .spec = p->spec, .rank = p->rank, .no_auth = p->no_auth };
     if (!p->no_auth)
         memcpy(c->self.secret, p->secret, sizeof(c->self.secret));

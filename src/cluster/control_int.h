@@ -105,7 +105,7 @@ enum { NET_TASK = CL_NAME_MAX + CL_HOST_MAX + 20 };
 char *ctl_task_text(const struct ctl *c, uint32_t rank, char *buf);
 
 /* join: */
-void join_accept(struct ctl *c, int listen_fd, bool is_unix, uint64_t now);
+void join_accept(struct ctl *c, int listen_fd, bool is_unix);
 void join_pending(struct ctl *c, struct talk *t);
 void join_try(struct ctl *c, uint32_t rank, uint64_t now); /* starts an attempt */
 void join_step(struct ctl *c, uint32_t rank);              /* its socket can be read or written */

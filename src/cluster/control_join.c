@@ -77,8 +77,9 @@ static void note_refused(struct ctl *c, const struct talk *t, enum hello_reason 
                                   : hello_reason_str(reason));
 }
 
-static struct talk *free_pending(struct ctl *c, uint64_t now)
+static struct talk *free_pending(struct ctl *c)
 {
+    const uint64_t now = vb_now_ns();
     struct talk *oldest = &c->pending[0];
 
     for (int i = 0; i < CTL_PENDING; i++) {
@@ -93,11 +94,11 @@ static struct talk *free_pending(struct ctl *c, uint64_t now)
     return oldest;
 }
 
-void join_accept(struct ctl *c, int listen_fd, bool is_unix, uint64_t now)
+void join_accept(struct ctl *c, int listen_fd, bool is_unix)
 {
     struct talk *t;
 
-    while ((t = free_pending(c, now)) != NULL) {
+    while ((t = free_pending(c)) != NULL) {
         const int fd = accept4(listen_fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
 
         if (fd < 0) {
@@ -294,9 +295,9 @@ void join_expire(struct ctl *c, uint64_t now)
     const uint64_t limit = CTL_HELLO_MS * VB_MS;
 
     for (int i = 0; i < CTL_PENDING; i++)
-        if (talk_is_open(&c->pending[i]) && now - c->pending[i].since_ns > limit)
+        if (talk_is_open(&c->pending[i]) && now > c->pending[i].since_ns + limit)
             talk_close(&c->pending[i]);
     for (uint32_t i = 0; i < c->ntasks; i++)
-        if (talk_is_open(&c->peer[i].talk) && now - c->peer[i].talk.since_ns > limit)
+        if (talk_is_open(&c->peer[i].talk) && now > c->peer[i].talk.since_ns + limit)
             fail_try(c, i, "no answer to hello");
 }

@@ -101,7 +101,7 @@ static void heartbeat(struct ctl *c, uint64_t now, bool started)
         struct peer *p = &c->peer[i];
         char why[40];
 
-        if (!peer_is_up(p) || now < p->heard_ns || now - p->heard_ns < c->p.silence_ns)
+        if (!peer_is_up(p) || now < p->heard_ns + c->p.silence_ns)
             continue;
         snprintf(why, sizeof(why), "silent for %.1f s", (double)(now - p->heard_ns) * 1e-9);
         peer_lost(c, i, why);
@@ -178,7 +178,6 @@ static void fill_pfd(struct ctl *c, uint64_t *next)
 
 static void serve(struct ctl *c)
 {
-    const uint64_t now = vb_now_ns();
     uint64_t count;
 
     if (c->pfd[AT_WAKE].revents != 0 && read(c->efd, &count, sizeof(count)) < 0) {
@@ -197,9 +196,9 @@ static void serve(struct ctl *c)
         if (c->pfd[AT_PENDING + i].revents != 0 && talk_is_open(&c->pending[i]))
             join_pending(c, &c->pending[i]);
     if (c->pfd[AT_LISTEN].revents != 0)
-        join_accept(c, c->listen_fd, false, now);
+        join_accept(c, c->listen_fd, false);
     if (c->pfd[AT_UNIX].revents != 0)
-        join_accept(c, c->unix_fd, true, now);
+        join_accept(c, c->unix_fd, true);
 }
 
 static bool has_started(struct ctl *c, bool *stop)

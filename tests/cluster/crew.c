@@ -203,11 +203,27 @@ int crew_connect(const struct crew *w, uint32_t rank)
     return fd;
 }
 
+/* Links join workers and ps, by mapped memory wherever that is allowed: all are on one host. */
+static bool links_are_right(struct crew *w, struct ctl *c, uint32_t rank)
+{
+    const enum tp_way way = w->transport == CL_TCP ? TP_UCX : TP_MAP;
+
+    for (uint32_t i = 0; i < w->ntasks; i++) {
+        struct tp_link *link = ctl_link(c, i);
+
+        if ((link != NULL) != ((i < w->spec.nps) != (rank < w->spec.nps)))
+            return false;
+        if (link != NULL &&
+            (tp_link_way(link) != way || tp_link_user(link) != (void *)(uintptr_t)i))
+            return false;
+    }
+    return ctl_link(c, w->ntasks) == NULL;
+}
+
 int body_ps(struct crew *w, struct ctl *c, uint32_t rank)
 {
-    for (uint32_t i = 0; i < w->ntasks; i++)
-        if ((ctl_link(c, i) != NULL) != (i >= w->spec.nps))
-            return 90;
+    if (!links_are_right(w, c, rank))
+        return 90;
     return ctl_wait_finish(c, vb_now_ns() + CREW_WAIT_S * VB_SEC) == VB_OK ? 0 : 91;
 }
 
@@ -232,6 +248,8 @@ int body_worker(struct crew *w, struct ctl *c, uint32_t rank)
 {
     char byte;
 
+    if (!links_are_right(w, c, rank))
+        return 90;
     if (read(w->go_fd[0], &byte, 1) != 0)
         return 94;
     for (uint32_t tag = 0; tag < 50; tag++) {

@@ -25,13 +25,13 @@ static void check_all_done(struct crew *w)
 
 Test(control, tasks_start_together_sum_in_rank_order_and_finish)
 {
-    const enum cl_transport ways[] = { CL_AUTO, CL_MAP };
+    const enum cl_transport ways[] = { CL_AUTO, CL_MAP, CL_TCP };
 
-    for (size_t i = 0; i < 2 * VB_ARRAY_LEN(shapes); i++) {
+    for (size_t i = 0; i < 3 * VB_ARRAY_LEN(shapes); i++) {
         struct crew w;
 
-        crew_open(&w, shapes[i / 2][0], shapes[i / 2][1]);
-        w.transport = ways[i % 2];
+        crew_open(&w, shapes[i / 3][0], shapes[i / 3][1]);
+        w.transport = ways[i % 3];
         w.no_auth = i == 0;
         crew_start_all(&w, body_ps, body_worker, UINT32_MAX);
         crew_go(&w);
@@ -42,18 +42,20 @@ Test(control, tasks_start_together_sum_in_rank_order_and_finish)
 
 Test(control, a_killed_task_ends_all_others_with_its_name)
 {
-    for (uint32_t victim = 0; victim < 4; victim++) {
+    for (uint32_t i = 0; i < 8; i++) {
+        const uint32_t victim = i % 4;
         struct crew w;
         char name[CL_NAME_MAX];
 
         crew_open(&w, 2, 2);
+        w.transport = i < 4 ? CL_AUTO : CL_TCP;
         crew_start_all(&w, body_idle, body_idle, UINT32_MAX);
         crew_wait_started(&w, 4);
         crew_kill(&w, victim, SIGKILL);
         cl_name(&w.spec, victim, name);
-        for (uint32_t i = 0; i < 4; i++)
-            if (i != victim)
-                check_end(&w, i, VB_EXIT_LOST, name);
+        for (uint32_t k = 0; k < 4; k++)
+            if (k != victim)
+                check_end(&w, k, VB_EXIT_LOST, name);
         crew_close(&w);
     }
 }
@@ -127,6 +129,7 @@ Test(control, garbage_and_idle_connections_do_not_harm)
     int idle[100];
 
     crew_open(&w, 1, 2);
+    w.transport = CL_TCP;
     for (size_t i = 0; i < VB_ARRAY_LEN(idle); i++) { /* in the queue before the tasks come */
         idle[i] = crew_connect(&w, 0);
         cr_assert(send(idle[i], garbage[i % 3], i % 10 == 0 ? strlen(garbage[i % 3]) : 0, 0) >= 0);
