@@ -180,7 +180,8 @@ struct ucx_node {
     struct wake_word word;
     struct wake wake; /* the communication thread's */
     pthread_t thread;
-    bool started;
+    bool started; /* by the first command of a link */
+    bool ipv6;    /* that link's host is */
     atomic_bool stop, fail_pending, cmd_pending;
 
     pthread_mutex_t lock; /* cmds, cmd.done of all links, opened */
@@ -209,7 +210,7 @@ struct ucx_node {
 };
 
 /* ucx_conf.c: context, worker and registered regions; from the communication thread. */
-VB_MUST_CHECK enum vb_st ucx_open(struct ucx_node *un);
+VB_MUST_CHECK enum vb_st ucx_open(struct ucx_node *un, bool ipv6);
 void ucx_close(struct ucx_node *un); /* takes half-built */
 
 /* ucx_node.c */

@@ -8,12 +8,17 @@
 #define LOG_MOD "ucx"
 #include "base/log.h"
 
-/* What verbena needs of UCX. A user's own UCX_<name> in the environment wins. */
+/* What verbena needs of UCX. A user's own setting in the environment wins. */
 static const struct {
-    const char *name, *value;
+    const char *env, *name, *value; /* UCX names a setting differently in code */
 } settings[] = {
-    { "TLS", "tcp" },       { "TCP_KEEPIDLE", "1s" },     { "TCP_KEEPINTVL", "1s" },
-    { "TCP_KEEPCNT", "3" }, { "TCP_TX_SEG_SIZE", "64k" }, { "TCP_RX_SEG_SIZE", "256k" },
+    { "UCX_TLS", "TLS", "tcp" },
+    /* a peer that is gone without a word is found in seconds when nothing is on its way */
+    { "UCX_TCP_KEEPIDLE", "KEEPIDLE", "1s" },
+    { "UCX_TCP_KEEPINTVL", "KEEPINTVL", "1s" },
+    { "UCX_TCP_KEEPCNT", "KEEPCNT", "3" },
+    { "UCX_TCP_TX_SEG_SIZE", "TX_SEG_SIZE", "64k" },
+    { "UCX_TCP_RX_SEG_SIZE", "RX_SEG_SIZE", "256k" },
 };
 
 /* What UCX says about its probing and about lost peers is said by verbena in its own words. */
@@ -44,7 +49,18 @@ static enum vb_st failed(const char *what, ucs_status_t s)
     return s == UCS_ERR_NO_MEMORY ? VB_NOMEM : VB_NOFABRIC;
 }
 
-static ucs_status_t context_open(struct ucx_node *un)
+static void set(ucp_config_t *config, const char *env, const char *name, const char *value)
+{
+    if (getenv(env) != NULL)
+        return;
+
+    const ucs_status_t s = ucp_config_modify(config, name, value);
+
+    if (s != UCS_OK)
+        log_warn("ucx does not take %s %s: %s", name, value, ucs_status_string(s));
+}
+
+static ucs_status_t context_open(struct ucx_node *un, bool ipv6)
 {
     const ucp_params_t p = { .field_mask = UCP_PARAM_FIELD_FEATURES,
                              .features = UCP_FEATURE_AM | UCP_FEATURE_WAKEUP };
@@ -53,17 +69,11 @@ static ucs_status_t context_open(struct ucx_node *un)
 
     if (s != UCS_OK)
         return s;
-    for (size_t i = 0; i < sizeof(settings) / sizeof(settings[0]); i++) {
-        char env[64];
-
-        snprintf(env, sizeof(env), "UCX_%s", settings[i].name);
-        if (getenv(env) != NULL)
-            continue;
-        s = ucp_config_modify(config, settings[i].name, settings[i].value);
-        if (s != UCS_OK)
-            log_warn("ucx does not take %s %s: %s", settings[i].name, settings[i].value,
-                     ucs_status_string(s));
-    }
+    for (size_t i = 0; i < VB_ARRAY_LEN(settings); i++)
+        set(config, settings[i].env, settings[i].name, settings[i].value);
+    /* UCX listens for data on one address of a device: of the family that the links use */
+    if (ipv6)
+        set(config, "UCX_TCP_AF_PRIO", "AF_PRIO", "inet6,inet");
     s = ucp_init(&p, config, &un->ctx);
     ucp_config_release(config);
     return s;
@@ -80,7 +90,7 @@ static ucs_status_t handlers_set(struct ucx_node *un)
                      { UCX_AM_BYE, ucx_on_bye } };
     ucs_status_t s = UCS_OK;
 
-    for (size_t i = 0; i < sizeof(handlers) / sizeof(handlers[0]) && s == UCS_OK; i++) {
+    for (size_t i = 0; i < VB_ARRAY_LEN(handlers) && s == UCS_OK; i++) {
         const ucp_am_handler_param_t h = {
             .field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_CB |
                           UCP_AM_HANDLER_PARAM_FIELD_ARG | UCP_AM_HANDLER_PARAM_FIELD_FLAGS,
@@ -109,7 +119,7 @@ static ucs_status_t regions_map(struct ucx_node *un)
     return s;
 }
 
-enum vb_st ucx_open(struct ucx_node *un)
+enum vb_st ucx_open(struct ucx_node *un, bool ipv6)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     const ucp_worker_params_t w = { .field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE,
@@ -120,7 +130,7 @@ enum vb_st ucx_open(struct ucx_node *un)
         un->post[i] = (struct ucx_post){ .un = un, .next = un->posts };
         un->posts = &un->post[i];
     }
-    ucs_status_t s = context_open(un);
+    ucs_status_t s = context_open(un, ipv6);
     if (s != UCS_OK)
         return failed("no ucx context", s);
     s = regions_map(un);

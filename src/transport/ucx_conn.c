@@ -302,10 +302,17 @@ static enum vb_st resolve(const char *host, uint16_t port, struct addrinfo **out
     char text[8];
 
     snprintf(text, sizeof(text), "%u", (unsigned)port);
-    if (getaddrinfo(host, text, &hints, out) == 0)
-        return VB_OK;
-    log_error("%s is not a numeric address", host);
-    return VB_INVAL;
+    if (getaddrinfo(host, text, &hints, out) != 0) {
+        log_error("%s is not a numeric address", host);
+        return VB_INVAL;
+    }
+    if ((*out)->ai_family == AF_INET6 &&
+        IN6_IS_ADDR_LOOPBACK(&((const struct sockaddr_in6 *)(*out)->ai_addr)->sin6_addr)) {
+        freeaddrinfo(*out);
+        log_error("ucx carries no data over ::1, use 127.0.0.1");
+        return VB_INVAL;
+    }
+    return VB_OK;
 }
 
 static enum vb_st listener_open(struct ucx_node *un, const char *host, struct ucx_listener *out)

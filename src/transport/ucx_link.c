@@ -16,8 +16,9 @@ struct offer {
     uint32_t magic;
     uint16_t link; /* the sender's number of this link */
     uint16_t port; /* 0: the sender is the one that connects */
+    uint32_t channels;
 };
-static_assert(sizeof(struct offer) == 8, "offer is 8 bytes on the wire");
+static_assert(sizeof(struct offer) == 12, "offer is 12 bytes on the wire");
 
 /* ---- the communication thread ---- */
 
@@ -134,7 +135,9 @@ static void link_close(struct tp_link *base)
 static enum vb_st offer(struct tp_link *base, struct tp_offer *out)
 {
     struct ucx_link *l = (struct ucx_link *)base;
-    struct offer o = { .magic = OFFER_MAGIC, .link = (uint16_t)base->id };
+    struct offer o = { .magic = OFFER_MAGIC,
+                       .link = (uint16_t)base->id,
+                       .channels = base->channels };
 
     if (!base->initiator) {
         const enum vb_st st = ucx_cmd(l, UCX_CMD_LISTEN);
@@ -156,7 +159,8 @@ static enum vb_st link_connect(struct tp_link *base, const struct tp_offer *peer
     if (peer->bytes != sizeof(o) || peer->nfds != 0)
         return VB_PROTO;
     memcpy(&o, peer->blob, sizeof(o));
-    if (o.magic != OFFER_MAGIC || o.link >= TP_LINKS_MAX || (o.port != 0) != base->initiator) {
+    if (o.magic != OFFER_MAGIC || o.link >= TP_LINKS_MAX || (o.port != 0) != base->initiator ||
+        o.channels != base->channels) {
         log_error("%s: malformed offer of a ucx link", base->peer);
         return VB_PROTO;
     }

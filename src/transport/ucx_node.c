@@ -142,7 +142,7 @@ static void loop(struct ucx_node *un)
 static void *comm_main(void *arg)
 {
     struct ucx_node *un = arg;
-    const enum vb_st st = ucx_open(un);
+    const enum vb_st st = ucx_open(un, un->ipv6);
 
     pthread_mutex_lock(&un->lock);
     un->open_st = st;
@@ -160,7 +160,7 @@ static void *comm_main(void *arg)
 
 /* ---- other threads ---- */
 
-static struct timespec real_deadline(uint64_t in_ns)
+static struct timespec deadline_in(uint64_t in_ns)
 {
     struct timespec t;
 
@@ -180,12 +180,41 @@ void ucx_cmd_end(struct ucx_link *l, enum vb_st st)
     pthread_mutex_unlock(&un->lock);
 }
 
+/* The thread takes no signals: they are the program's. */
+static enum vb_st thread_start(struct ucx_node *un)
+{
+    const struct timespec deadline = deadline_in(CMD_NS);
+    sigset_t all, before;
+    int rc;
+
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    rc = pthread_create(&un->thread, NULL, comm_main, un);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (rc != 0)
+        return VB_NOMEM;
+    un->started = true;
+    pthread_setname_np(un->thread, "vb-ucx");
+    pthread_mutex_lock(&un->lock);
+    for (rc = 0; !un->opened && rc != ETIMEDOUT;)
+        rc = pthread_cond_timedwait(&un->cond, &un->lock, &deadline);
+    const enum vb_st st = un->opened ? un->open_st : VB_TIMEOUT;
+    pthread_mutex_unlock(&un->lock);
+    return st;
+}
+
 enum vb_st ucx_cmd(struct ucx_link *l, enum ucx_cmd_what what)
 {
     struct ucx_node *un = l->un;
-    const struct timespec deadline = real_deadline(CMD_NS);
+    const struct timespec deadline = deadline_in(CMD_NS);
     int rc = 0;
 
+    if (!un->started) {
+        un->ipv6 = strchr(l->base.host, ':') != NULL;
+        un->open_st = thread_start(un);
+    }
+    if (un->open_st != VB_OK)
+        return un->open_st;
     pthread_mutex_lock(&un->lock);
     l->cmd = (struct ucx_cmd){ .what = what, .next = un->cmds };
     un->cmds = l;
@@ -193,7 +222,7 @@ enum vb_st ucx_cmd(struct ucx_link *l, enum ucx_cmd_what what)
     atomic_store_explicit(&un->cmd_pending, true, memory_order_release);
     wake_post(&un->wake);
     while (!l->cmd.done && rc != ETIMEDOUT)
-        rc = pthread_cond_clockwait(&un->cond, &un->lock, CLOCK_MONOTONIC, &deadline);
+        rc = pthread_cond_timedwait(&un->cond, &un->lock, &deadline);
     const enum vb_st st = l->cmd.done ? l->cmd.st : VB_TIMEOUT;
     pthread_mutex_unlock(&un->lock);
     if (st == VB_TIMEOUT)
@@ -216,34 +245,12 @@ static enum vb_st port_open(struct ucx_node *un, unsigned i)
                : VB_NOMEM;
 }
 
-/* The thread takes no signals: they are the program's. */
-static enum vb_st thread_start(struct ucx_node *un)
-{
-    const struct timespec deadline = real_deadline(CMD_NS);
-    sigset_t all, before;
-    int rc;
-
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    rc = pthread_create(&un->thread, NULL, comm_main, un);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (rc != 0)
-        return VB_NOMEM;
-    un->started = true;
-    pthread_setname_np(un->thread, "vb-ucx");
-    pthread_mutex_lock(&un->lock);
-    for (rc = 0; !un->opened && rc != ETIMEDOUT;)
-        rc = pthread_cond_clockwait(&un->cond, &un->lock, CLOCK_MONOTONIC, &deadline);
-    const enum vb_st st = un->opened ? un->open_st : VB_TIMEOUT;
-    pthread_mutex_unlock(&un->lock);
-    return st;
-}
-
 enum vb_st ucx_node_open(struct tp_node *n, void **be_out)
 {
     const size_t bytes =
         vb_round_up(sizeof(struct ucx_node) + n->nports * sizeof(struct ucx_port), 64);
     struct ucx_node *un = aligned_alloc(64, bytes);
+    pthread_condattr_t attr;
     enum vb_st st = VB_NOMEM;
 
     if (un == NULL)
@@ -252,7 +259,10 @@ enum vb_st ucx_node_open(struct tp_node *n, void **be_out)
     un->node = n;
     un->nports = n->nports;
     pthread_mutex_init(&un->lock, NULL);
-    pthread_cond_init(&un->cond, NULL);
+    pthread_condattr_init(&attr);
+    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    pthread_cond_init(&un->cond, &attr);
+    pthread_condattr_destroy(&attr);
     un->wake = (struct wake){ .word = &un->word, .efd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC) };
     if (un->wake.efd < 0) {
         log_error("no eventfd: %m");
@@ -263,9 +273,6 @@ enum vb_st ucx_node_open(struct tp_node *n, void **be_out)
         if (st != VB_OK)
             goto fail;
     }
-    st = thread_start(un);
-    if (st != VB_OK)
-        goto fail;
     *be_out = un;
     return VB_OK;
 
@@ -277,7 +284,7 @@ fail:
 /* false: the thread hangs in UCX. */
 static bool thread_stop(struct ucx_node *un)
 {
-    struct timespec deadline = real_deadline(STOP_NS);
+    struct timespec deadline = deadline_in(STOP_NS);
 
     atomic_store_explicit(&un->stop, true, memory_order_release);
     wake_post(&un->wake);
