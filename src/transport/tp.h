@@ -108,8 +108,9 @@ void tp_node_close(struct tp_node *n);
 
 /*
  * A region: zeroed memory of our own (memfd, sealed against resizing, populated: shortage is VB_NOMEM
- * and a logged line here, never SIGBUS). huge: 2 MiB pages where there are any; the size is a multiple,
- * and so must be any address that a peer maps it at. Ids count from 0 in order of creation. Before the first link. Page-aligned.
+ * and a logged line here, never SIGBUS). huge: 2 MiB pages where there are any; the size is a
+ * multiple, and so must be any address that a peer maps it at. Ids count from 0 in order of creation.
+ * Before the first link. Page-aligned.
  */
 VB_MUST_CHECK enum vb_st tp_region_new(struct tp_node *n, uint64_t bytes, bool huge,
                                        uint32_t *id_out);

@@ -68,7 +68,7 @@ static void end_make(struct end *e, const struct conf_way *w, const struct pair_
                               &e->node),
                  VB_OK);
     for (uint32_t r = 0; r < 2; r++)
-        cr_assert(tp_region_new(e->node, bytes, false, &id) == VB_OK && id == r);
+        cr_assert(tp_region_new(e->node, bytes, params->huge, &id) == VB_OK && id == r);
     e->src = tp_region_base(e->node, REGION_SRC);
     e->dst = tp_region_base(e->node, REGION_DST);
     for (uint64_t b = 0; b < bytes; b++)

@@ -58,6 +58,7 @@ struct pair {
 struct pair_params {
     unsigned nports[2], channels; /* 0: 1 */
     uint64_t region_bytes;        /* 0: 256 KiB */
+    bool huge;                    /* regions of large pages where there are any */
     uint64_t seed;                /* loop */
 };
 

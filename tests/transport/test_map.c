@@ -168,7 +168,7 @@ Test(map, regions_of_the_peer_map_side_by_side_into_a_window)
     munmap(window, 2 * BYTES);
 }
 
-Test(map, region_of_whole_large_pages_is_read_and_mapped_like_any_other)
+Test(map, region_of_large_pages_is_read_and_mapped_like_any_other)
 {
     enum { BYTES = 2 << 20 };
     const void *got;
@@ -178,12 +178,11 @@ Test(map, region_of_whole_large_pages_is_read_and_mapped_like_any_other)
     char *at = reserved + (BYTES - (uintptr_t)reserved % BYTES) % BYTES;
 
     cr_assert_neq(reserved, MAP_FAILED);
-    pair_open(&p, &way, &(struct pair_params){ .region_bytes = BYTES });
+    pair_open(&p, &way, &(struct pair_params){ .region_bytes = BYTES, .huge = true });
     send_fill(&s, 0, 1, BYTES - 1);
     cr_assert_eq(tp_send(tp_port(p.e[0].node, 0), p.e[0].link, 0, &s.op), VB_OK);
     cr_assert(pair_until(&p, &p.e[1].received, 1));
     cr_assert_eq(p.e[1].damaged, 0);
-    cr_assert_eq(tp_link_map(p.e[0].link, 0, BYTES, at + 4096, &got), VB_INVAL);
     cr_assert_eq(tp_link_map(p.e[0].link, 0, BYTES, at, &got), VB_OK);
     cr_assert_eq(memcmp(got, p.e[1].src, BYTES), 0);
     pair_close(&p);
