@@ -10,10 +10,11 @@
  *                  port.arrived  channels at whose front a message has landed
  * Set-up and closing are commands that their caller waits for.
  *
- * A message is numbered per channel by its sender. The receiver keeps TP_CHANNEL_SLOTS records per
- * channel, indexed by that number; a record may land in any order, but only the landed front is
- * shown to the port. The sender never has more than TP_CHANNEL_SLOTS messages of a channel that the
- * peer's port has not consumed; the peer says how many it has consumed by credit messages.
+ * A message is numbered per channel by its sender. The receiver has TP_CHANNEL_SLOTS records per
+ * channel. They may land in any order and are delivered in the order of their numbers, except that a
+ * parked one is passed over and delivered when it has landed. The sender never has more than
+ * TP_CHANNEL_SLOTS messages of a channel that the peer's port has not consumed; the peer says how
+ * many it has consumed by credit messages.
  */
 #ifndef TRANSPORT_UCX_H
 #define TRANSPORT_UCX_H
@@ -59,18 +60,18 @@ static_assert(offsetof(struct tp_op, hdr) ==
                   offsetof(struct tp_op, prefix) + sizeof(struct ucx_prefix),
               "prefix and header leave in one piece");
 
-/* An arrived message. The communication thread's until the front passes it, then the port's. */
-enum ucx_rec_state { UCX_REC_FREE, UCX_REC_PARKED, UCX_REC_LANDING, UCX_REC_LANDED };
+/* An arrived message. The communication thread's, while it is in deliver the port's. */
+enum ucx_rec_state { UCX_REC_PARKED, UCX_REC_LANDING, UCX_REC_LANDED };
 struct ucx_rec {
     struct ucx_chan *chan;
     enum ucx_rec_state state;
-    bool rndv;
+    bool rndv, passed; /* passed: its turn in the order is over */
     uint32_t hdr_bytes;
     uint64_t bytes, copied_bytes;
     void *place;
     void *desc;           /* parked: UCX's descriptor of the payload */
     void *req;            /* landing: UCX's request */
-    struct ucx_rec *next; /* parked: in order of arrival */
+    struct ucx_rec *next; /* parked: in order of arrival; or free */
     _Alignas(8) unsigned char hdr[TP_HDR_MAX];
 };
 
@@ -78,7 +79,9 @@ struct ucx_chan {
     struct ucx_link *link;
     struct ucx_port *port;
     unsigned index;
-    struct ucx_rec *rec; /* TP_CHANNEL_SLOTS */
+    struct ucx_rec *rec;      /* TP_CHANNEL_SLOTS of them, as of the two below */
+    struct ucx_rec **order;   /* arrived but not passed, by number */
+    struct ucx_rec **deliver; /* from rx_tail to rx_head: the port's */
     /* the port's */
     _Alignas(64) uint32_t tx_seq;
     bool in_again;
@@ -86,8 +89,11 @@ struct ucx_chan {
     atomic_uint rx_tail; /* consumed by the port */
     /* the communication thread's */
     _Alignas(64) atomic_uint tx_credit; /* consumed by the peer's port */
-    atomic_uint rx_head;                /* landed in order */
-    uint32_t tx_started, credit_sent;
+    atomic_uint rx_head;                /* given to the port */
+    uint32_t tx_started;
+    uint32_t rx_next;      /* the number whose turn it is */
+    uint32_t rx_reclaimed; /* of deliver, free again */
+    struct ucx_rec *rec_free;
     /* in the port's ring already; set by the producer, cleared by the consumer */
     _Alignas(64) atomic_bool arrived_queued, credit_queued;
 };

@@ -83,10 +83,35 @@ void ucx_link_tend(struct ucx_link *l, uint64_t now)
 
 /* ---- other threads ---- */
 
+static bool chan_init(struct ucx_chan *ch, struct ucx_link *l, unsigned index,
+                      struct ucx_port *port)
+{
+    ch->link = l;
+    ch->port = port;
+    ch->index = index;
+    ch->rec = calloc(TP_CHANNEL_SLOTS, sizeof(*ch->rec));
+    ch->order = calloc(TP_CHANNEL_SLOTS, sizeof(struct ucx_rec *));
+    ch->deliver = calloc(TP_CHANNEL_SLOTS, sizeof(struct ucx_rec *));
+    if (ch->rec == NULL || ch->order == NULL || ch->deliver == NULL)
+        return false;
+    for (unsigned i = 0; i < TP_CHANNEL_SLOTS; i++) {
+        ch->rec[i].next = ch->rec_free;
+        ch->rec_free = &ch->rec[i];
+    }
+    return true;
+}
+
+static void chan_fini(struct ucx_chan *ch)
+{
+    free(ch->rec);
+    free(ch->order);
+    free(ch->deliver);
+}
+
 static void link_free(struct ucx_link *l)
 {
     for (unsigned c = 0; c < TP_PORTS_MAX; c++)
-        free(l->chan[c].rec);
+        chan_fini(&l->chan[c]);
     free(l);
 }
 
@@ -105,13 +130,7 @@ static enum vb_st link_new(struct tp_node *n, const struct tp_link_params *p,
         return VB_NOMEM;
     l->un = un;
     for (unsigned c = 0; c < p->channels; c++) {
-        struct ucx_chan *ch = &l->chan[c];
-
-        ch->link = l;
-        ch->index = c;
-        ch->port = &un->port[c % n->nports];
-        ch->rec = calloc(TP_CHANNEL_SLOTS, sizeof(*ch->rec));
-        if (ch->rec == NULL) {
+        if (!chan_init(&l->chan[c], l, c, &un->port[c % n->nports])) {
             link_free(l);
             return VB_NOMEM;
         }

@@ -9,6 +9,25 @@ enum { DRAIN_MAX = 256 }; /* messages of one channel before the next channel's t
 
 /* ---- the communication thread ---- */
 
+static struct ucx_rec *rec_new(struct ucx_chan *ch)
+{
+    /* pairs with the release in chan_drain: the port has let go of the records before tail */
+    const uint32_t tail = atomic_load_explicit(&ch->rx_tail, memory_order_acquire);
+
+    for (; ch->rx_reclaimed != tail; ch->rx_reclaimed++) {
+        struct ucx_rec *r = ch->deliver[ch->rx_reclaimed % TP_CHANNEL_SLOTS];
+
+        r->next = ch->rec_free;
+        ch->rec_free = r;
+    }
+
+    struct ucx_rec *r = ch->rec_free;
+
+    if (r != NULL)
+        ch->rec_free = r->next;
+    return r;
+}
+
 /* The record for a message, or NULL with the reason: it is not one that this link may send now. */
 static struct ucx_rec *rec_take(struct ucx_link *l, const struct ucx_prefix *x, size_t hdr_bytes,
                                 size_t bytes, const char **why)
@@ -19,40 +38,57 @@ static struct ucx_rec *rec_take(struct ucx_link *l, const struct ucx_prefix *x, 
         return NULL;
 
     struct ucx_chan *ch = &l->chan[x->channel];
-    struct ucx_rec *r = &ch->rec[x->seq % TP_CHANNEL_SLOTS];
-    const uint32_t head = atomic_load_explicit(&ch->rx_head, memory_order_relaxed);
-    /* pairs with the release in chan_drain: the port has let go of the records before it */
-    const uint32_t tail = atomic_load_explicit(&ch->rx_tail, memory_order_acquire);
+    struct ucx_rec **order = &ch->order[x->seq % TP_CHANNEL_SLOTS];
 
     *why = "message out of its window";
-    if (x->seq - head >= TP_CHANNEL_SLOTS - (head - tail) || r->state != UCX_REC_FREE)
+    if (x->seq - ch->rx_next >= TP_CHANNEL_SLOTS || *order != NULL)
         return NULL;
-    r->chan = ch;
-    r->hdr_bytes = x->hdr_bytes;
-    r->bytes = bytes;
-    r->copied_bytes = 0;
-    r->place = NULL;
-    r->desc = NULL;
-    r->req = NULL;
+
+    struct ucx_rec *r = rec_new(ch);
+
+    if (r == NULL)
+        return NULL;
+    *r = (struct ucx_rec){ .chan = ch, .state = UCX_REC_LANDING, .bytes = bytes };
+    *order = r;
     return r;
+}
+
+static void deliver(struct ucx_rec *r)
+{
+    struct ucx_chan *ch = r->chan;
+    const uint32_t head = atomic_load_explicit(&ch->rx_head, memory_order_relaxed);
+
+    ch->deliver[head % TP_CHANNEL_SLOTS] = r;
+    /* pairs with the acquire in chan_drain: the records before head are the port's */
+    atomic_store_explicit(&ch->rx_head, head + 1, memory_order_release);
+    if (!atomic_exchange_explicit(&ch->arrived_queued, true, memory_order_acq_rel))
+        vb_ring_put(&ch->port->arrived, ch); /* never full: a channel is in it once */
+    ucx_tell(ch->port);
+}
+
+/* Passes what need not be waited for any more: landed or parked. */
+static void advance(struct ucx_chan *ch)
+{
+    struct ucx_rec **order = &ch->order[ch->rx_next % TP_CHANNEL_SLOTS];
+
+    while (*order != NULL && (*order)->state != UCX_REC_LANDING) {
+        struct ucx_rec *r = *order;
+
+        *order = NULL;
+        r->passed = true;
+        if (r->state == UCX_REC_LANDED)
+            deliver(r);
+        order = &ch->order[++ch->rx_next % TP_CHANNEL_SLOTS];
+    }
 }
 
 static void rec_landed(struct ucx_rec *r)
 {
-    struct ucx_chan *ch = r->chan;
-    const uint32_t first = atomic_load_explicit(&ch->rx_head, memory_order_relaxed);
-    uint32_t head = first;
-
     r->state = UCX_REC_LANDED;
-    while (ch->rec[head % TP_CHANNEL_SLOTS].state == UCX_REC_LANDED)
-        ch->rec[head++ % TP_CHANNEL_SLOTS].state = UCX_REC_FREE;
-    if (head == first)
-        return;
-    /* pairs with the acquire in chan_drain: the records before head are the port's */
-    atomic_store_explicit(&ch->rx_head, head, memory_order_release);
-    if (!atomic_exchange_explicit(&ch->arrived_queued, true, memory_order_acq_rel))
-        vb_ring_put(&ch->port->arrived, ch); /* never full: a channel is in it once */
-    ucx_tell(ch->port);
+    if (r->passed)
+        deliver(r);
+    else
+        advance(r->chan);
 }
 
 static void on_received(void *req, ucs_status_t s, size_t bytes, void *arg)
@@ -67,7 +103,6 @@ static void on_received(void *req, ucs_status_t s, size_t bytes, void *arg)
         rec_landed(r);
         return;
     }
-    r->state = UCX_REC_FREE;
     if (l->conn != NULL)
         ucx_conn_break(l->conn, s == UCS_OK ? "payload of another size" : ucs_status_string(s));
 }
@@ -110,7 +145,6 @@ static void rndv_start(struct ucx_rec *r, void *desc)
         rec_landed(r);
         return;
     }
-    r->state = UCX_REC_FREE;
     ucx_conn_break(l->conn, ucs_status_string(UCS_PTR_STATUS(req)));
 }
 
@@ -159,11 +193,13 @@ ucs_status_t ucx_on_msg(void *arg, const void *hdr, size_t hdr_bytes, void *data
         return UCS_OK;
     }
     r->rndv = (param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV) != 0;
+    r->hdr_bytes = x.hdr_bytes;
     memcpy(r->hdr, (const unsigned char *)hdr + sizeof(x), x.hdr_bytes);
     if (bytes > 0)
         r->place = ask(r);
     if (r->place == TP_PLACE_LATER) {
         park(r, data);
+        advance(r->chan);
         return UCS_INPROGRESS;
     }
     if (bytes > 0 && r->place == NULL) {
@@ -203,7 +239,6 @@ static void drop(struct ucx_rec *r)
 {
     ucp_am_data_release(r->chan->link->un->worker, r->desc);
     r->desc = NULL;
-    r->state = UCX_REC_FREE;
 }
 
 bool ucx_places_retry(struct ucx_port *up)
@@ -273,9 +308,9 @@ static unsigned chan_drain(struct ucx_chan *ch)
     uint32_t tail = atomic_load_explicit(&ch->rx_tail, memory_order_relaxed);
     unsigned n = 0;
 
-    /* pairs with the release in rec_landed */
+    /* pairs with the release in deliver */
     while (n < DRAIN_MAX && atomic_load_explicit(&ch->rx_head, memory_order_acquire) != tail) {
-        const struct ucx_rec *r = &ch->rec[tail % TP_CHANNEL_SLOTS];
+        const struct ucx_rec *r = ch->deliver[tail % TP_CHANNEL_SLOTS];
         const struct tp_rx rx = { .link = &ch->link->base,
                                   .hdr = r->hdr,
                                   .hdr_bytes = r->hdr_bytes,
@@ -286,7 +321,7 @@ static unsigned chan_drain(struct ucx_chan *ch)
         tp_port_deliver(ch->port->port, &rx, r->copied_bytes);
         tail++;
         n++;
-        /* pairs with the acquire in rec_take */
+        /* pairs with the acquire in rec_new */
         atomic_store_explicit(&ch->rx_tail, tail, memory_order_release);
         if (tail % UCX_CREDIT_EVERY == 0 &&
             !atomic_exchange_explicit(&ch->credit_queued, true, memory_order_acq_rel)) {
@@ -321,7 +356,7 @@ unsigned ucx_arrived_take(struct ucx_port *up)
         n += chan_visit(up, ch);
     }
     while ((ch = vb_ring_get(&up->arrived)) != NULL) {
-        /* pairs with the exchange in rec_landed: cleared before head is read */
+        /* pairs with the exchange in deliver: cleared before head is read */
         atomic_exchange_explicit(&ch->arrived_queued, false, memory_order_acq_rel);
         n += chan_visit(up, ch);
     }
