@@ -21,7 +21,7 @@ VB_MUST_CHECK enum vb_st yaml_open(const char *path, struct yaml_file **out, str
 /* As above from memory; name is for messages. */
 VB_MUST_CHECK enum vb_st yaml_parse(const char *name, const char *text, size_t bytes,
                                     struct yaml_file **out, struct vb_err *err);
-void yaml_close(struct yaml_file *f); /* takes NULL */
+void yaml_close(struct yaml_file *f);           /* takes NULL */
 yaml_document_t *yaml_doc(struct yaml_file *f); /* stays f's */
 
 /* Called for each item of a list; arg is the walk's. */
