@@ -137,7 +137,7 @@ static enum vb_st walk_pair(const struct place *at, const yaml_node_t *key,
     const char *word = yaml_text(key);
     char full[2 * OPT_NAME_MAX];
 
-    const int n = snprintf(full, sizeof(full), "%s%.50s", at->prefix, word);
+    const int n = snprintf(full, sizeof(full), "%s%.50s", at->prefix, word != NULL ? word : "");
     if (strchr(word, '.') != NULL || n >= OPT_NAME_MAX)
         return unknown_key(at, key, err);
     const int i = opt_find(s->set, full);
