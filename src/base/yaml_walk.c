@@ -137,7 +137,9 @@ static enum vb_st walk_pair(const struct place *at, const yaml_node_t *key,
     const char *word = yaml_text(key);
     char full[2 * OPT_NAME_MAX];
 
-    const int n = snprintf(full, sizeof(full), "%s%.50s", at->prefix, word != NULL ? word : "");
+    if (word == NULL)
+        return VB_INVAL; /* check_key saw to it */
+    const int n = snprintf(full, sizeof(full), "%s%.50s", at->prefix, word);
     if (strchr(word, '.') != NULL || n >= OPT_NAME_MAX)
         return unknown_key(at, key, err);
     const int i = opt_find(s->set, full);
