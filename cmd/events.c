@@ -9,7 +9,7 @@ void events_init(struct events *e, const struct cl_spec *spec, uint32_t rank, bo
 {
     *e = (struct events){ .spec = spec, .rank = rank };
     if (!json)
-        e->shown = report_create(&(struct report_params){ .live = live });
+        e->shown = report_create(&(struct report_params){ .columns = live ? 80 : 0 });
 }
 
 void events_fini(struct events *e)

@@ -102,13 +102,15 @@ static void on_start(struct report *r, const json_t *e)
 
 static void on_progress(struct report *r, const json_t *e)
 {
-    char left[32];
+    char left[32], line[256];
 
-    if (!r->p.live)
+    if (r->p.columns == 0)
         return;
-    fprintf(stderr, "\r\033[Kepoch %.0f/%.0f  step %.0f/%.0f  %.0f samples/s  loss %.4f  %s left",
-            num(e, "epoch"), num(e, "epochs"), num(e, "step"), num(e, "steps"),
-            num(e, "samples_per_s"), num(e, "loss"), time_str(num(e, "eta_s"), left));
+    snprintf(line, sizeof(line),
+             "epoch %.0f/%.0f  step %.0f/%.0f  %.0f samples/s  loss %.4f  %s left", num(e, "epoch"),
+             num(e, "epochs"), num(e, "step"), num(e, "steps"), num(e, "samples_per_s"),
+             num(e, "loss"), time_str(num(e, "eta_s"), left));
+    fprintf(stderr, "\r\033[K%.*s", r->p.columns - 1, line); /* a second row would stay */
     fflush(stderr);
     r->drawn = true;
 }
@@ -139,12 +141,9 @@ static void show_links(const struct report *r)
     {
         char sent[32], received[32];
 
-        printf("link %s - %s: %s, sent %s, received %s", str(e, "task"), str(e, "peer"),
-               str(e, "way"), bytes_str(num(e, "sent_bytes"), sent),
-               bytes_str(num(e, "received_bytes"), received));
-        if (json_is_string(json_object_get(e, "why")))
-            printf(" (%s)", str(e, "why"));
-        putchar('\n');
+        printf("link %s - %s: sent %s, received %s, way %s\n", str(e, "task"), str(e, "peer"),
+               bytes_str(num(e, "sent_bytes"), sent), bytes_str(num(e, "received_bytes"), received),
+               str(e, "way"));
     }
 }
 

@@ -16,7 +16,7 @@ struct report;
 struct report_params {
     bool json;     /* events verbatim on stdout, done last; else lines for people */
     bool progress; /* with json: progress events too */
-    bool live;     /* stderr is a terminal: one line is redrawn in place */
+    int columns;   /* of the terminal that stderr is: a line is redrawn in place; 0: none */
 };
 
 struct report *report_create(const struct report_params *p); /* NULL: no memory */

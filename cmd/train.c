@@ -13,6 +13,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/ioctl.h>
 
 #define LOG_MOD "cmd"
 
@@ -32,7 +33,7 @@ static const struct opt train_opts[] = {
 struct launch {
     const struct train_conf *conf;
     const struct job *job;
-    bool live;
+    int columns; /* of the terminal on stderr, 0: none */
     unsigned ntasks;
     char *cluster; /* JSON */
     char secret[2 * SECRET_KEY_BYTES + 1];
@@ -90,7 +91,8 @@ static bool shared_texts(struct launch *l)
     ok = ok && text_set(&l->own_env[l->nown_env++], "VB_CLUSTER=%s", l->cluster);
     ok = ok && text_set(&l->own_env[l->nown_env++], "VB_SECRET=%s", l->secret);
     ok = ok && text_set(&l->own_env[l->nown_env++], "VB_LAUNCHED=1");
-    ok = ok && text_set(&l->own_env[l->nown_env++], "VB_PROGRESS=%d", l->live || l->conf->progress);
+    ok = ok && text_set(&l->own_env[l->nown_env++], "VB_PROGRESS=%d",
+                        l->columns > 0 || l->conf->progress);
     if (core != NULL)
         ok = ok && text_set(&l->own_env[l->nown_env++], "OPENBLAS_CORETYPE=%s", core);
     return ok;
@@ -204,7 +206,7 @@ static bool launch_init(struct launch *l, struct vb_err *err)
 {
     const struct report_params rp = { .json = l->job->json,
                                       .progress = l->conf->progress,
-                                      .live = l->live };
+                                      .columns = l->columns };
 
     vb_err_set(err, "out of memory");
     l->ntasks = (unsigned)(l->job->ps + l->job->workers);
@@ -226,11 +228,20 @@ static void on_line(void *arg, unsigned task, bool is_err, const char *text, siz
     report_line(l->report, l->text[task].name, is_err, text, n);
 }
 
+static int terminal_columns(void)
+{
+    struct winsize w = { 0 };
+
+    if (isatty(STDERR_FILENO) == 0)
+        return 0;
+    return ioctl(STDERR_FILENO, TIOCGWINSZ, &w) == 0 && w.ws_col > 1 ? w.ws_col : 80;
+}
+
 static int launch(const struct train_conf *conf, const struct job *job)
 {
     /* a line leaves in one write(2), also where others write to the same file */
     static char out[SPAWN_LINE_MAX + 256], err_out[SPAWN_LINE_MAX + 256];
-    struct launch l = { .conf = conf, .job = job, .live = isatty(STDERR_FILENO) != 0 };
+    struct launch l = { .conf = conf, .job = job, .columns = terminal_columns() };
     struct vb_err err = { "" };
     enum vb_exit code = VB_EXIT_FAILED;
 
