@@ -34,6 +34,7 @@ void sig_block(void)
     const sigset_t s = both();
 
     pthread_sigmask(SIG_BLOCK, &s, NULL);
+    signal(SIGINT, SIG_DFL); /* a shell ignores it for what it starts with &: it would never come */
     signal(SIGPIPE, SIG_IGN);
 }
 

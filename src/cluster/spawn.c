@@ -268,6 +268,7 @@ static bool prepare(struct run *r)
     sigaddset(&mask, SIGINT);
     sigaddset(&mask, SIGTERM);
     sigaddset(&mask, SIGCHLD);
+    signal(SIGINT, SIG_DFL); /* a shell ignores it for what it starts with &: it would never come */
     if (sigprocmask(SIG_BLOCK, &mask, &r->old_mask) != 0)
         return false;
     r->masked = true;
