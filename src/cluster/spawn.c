@@ -35,6 +35,7 @@ struct run {
     bool masked;
     int signal_fd;
     enum vb_exit code;
+    int cause; /* how telling the cause of `code` is; see telling() */
     uint64_t kill_at;
     struct vb_err *why;
 };
@@ -134,25 +135,38 @@ static void signal_all(const struct run *r, int sig)
             kill(r->child[i].pid, sig);
 }
 
-/* The first cause decides the code, the line and how long the others have. */
-static void end_run(struct run *r, enum vb_exit code, uint64_t grace_ns)
+/* How telling a cause is: a task that lost another before one with a failure of its own before one that
+ * was killed before this process being told to end. */
+enum { NONE, LOST, FAILED, KILLED, FINAL };
+
+static int telling(int status)
+{
+    if (!WIFEXITED(status))
+        return KILLED;
+    return WEXITSTATUS(status) == 0 ? NONE : WEXITSTATUS(status) == VB_EXIT_LOST ? LOST : FAILED;
+}
+
+static void end_run(struct run *r, enum vb_exit code, int cause, uint64_t grace_ns)
 {
     const uint64_t at = vb_now_ns() + grace_ns;
 
-    if (r->code == VB_EXIT_OK)
-        r->code = code;
+    r->code = code;
+    r->cause = cause;
     if (at < r->kill_at)
         r->kill_at = at;
 }
 
 static void on_signal(struct run *r, int sig)
 {
-    const bool again = r->code == VB_EXIT_SIGINT || r->code == VB_EXIT_SIGTERM;
+    const enum vb_exit code = sig == SIGINT ? VB_EXIT_SIGINT : VB_EXIT_SIGTERM;
     const uint64_t grace_ns = r->p->stop_ns != 0 ? r->p->stop_ns : 3 * VB_SEC;
 
-    if (r->code == VB_EXIT_OK)
+    if (r->cause == NONE) {
         vb_err_set(r->why, "ended by %s", sig == SIGINT ? "SIGINT" : "SIGTERM");
-    end_run(r, sig == SIGINT ? VB_EXIT_SIGINT : VB_EXIT_SIGTERM, again ? 0 : grace_ns);
+        end_run(r, code, FINAL, grace_ns);
+    } else {
+        r->kill_at = 0; /* it is ending already and somebody has no patience left */
+    }
     signal_all(r, SIGTERM);
 }
 
@@ -165,14 +179,6 @@ static void drain(struct run *r, unsigned i)
     spawn_line_read(&c->err, r->p->on_line, r->p->arg, i, true);
     spawn_line_end(&c->out, r->p->on_line, r->p->arg, i, false);
     spawn_line_end(&c->err, r->p->on_line, r->p->arg, i, true);
-}
-
-/* How telling a failure is: a death by signal before a code of its own before "lost a peer". */
-static int rank_of(int status)
-{
-    if (!WIFEXITED(status))
-        return 3;
-    return WEXITSTATUS(status) != VB_EXIT_LOST ? 2 : 1;
 }
 
 static void blame(struct run *r, unsigned i)
@@ -188,14 +194,15 @@ static void blame(struct run *r, unsigned i)
         vb_err_set(r->why, "%s failed with exit code %d", name, WEXITSTATUS(status));
     }
     end_run(r, WIFSIGNALED(status) ? VB_EXIT_LOST : (enum vb_exit)WEXITSTATUS(status),
-            r->p->fail_ns != 0 ? r->p->fail_ns : 5 * VB_SEC);
+            telling(status), r->p->fail_ns != 0 ? r->p->fail_ns : 5 * VB_SEC);
 }
 
-/* Children that died at about the same time come in one batch: the most telling is the cause. */
+/* The first failure is the cause, but who lost a peer may well end before that peer is quite dead, and
+ * several come in one batch: then the most telling is. */
 static void reap(struct run *r)
 {
     unsigned worst = 0;
-    int worst_rank = 0;
+    int most = NONE;
 
     for (unsigned i = 0; i < r->p->ntasks; i++) {
         struct child *c = &r->child[i];
@@ -204,13 +211,12 @@ static void reap(struct run *r)
             continue;
         c->pid = 0;
         drain(r, i);
-        if (!(WIFEXITED(c->status) && WEXITSTATUS(c->status) == 0) &&
-            rank_of(c->status) > worst_rank) {
+        if (telling(c->status) > most) {
             worst = i;
-            worst_rank = rank_of(c->status);
+            most = telling(c->status);
         }
     }
-    if (worst_rank > 0 && r->code == VB_EXIT_OK)
+    if (most > NONE && (r->cause == NONE || (r->cause == LOST && most > LOST)))
         blame(r, worst);
 }
 
@@ -256,6 +262,7 @@ static void wait_once(struct run *r)
     }
     if (r->kill_at != VB_NEVER && vb_now_ns() >= r->kill_at) {
         signal_all(r, SIGKILL);
+        r->cause = FINAL; /* what dies from now on is our doing */
         r->kill_at = VB_NEVER;
     }
 }
@@ -308,7 +315,7 @@ enum vb_exit spawn_run(const struct spawn_params *p, struct vb_err *err)
     }
     for (unsigned i = 0; i < p->ntasks && r.code == VB_EXIT_OK; i++)
         if (!start(&r, i))
-            end_run(&r, VB_EXIT_FAILED, 0);
+            end_run(&r, VB_EXIT_FAILED, FINAL, 0);
     while (alive(&r) > 0)
         wait_once(&r);
     cleanup(&r);
