@@ -93,8 +93,9 @@ static void on_start(struct report *r, const json_t *e)
     const json_t *test = json_object_get(e, "test_samples");
 
     clear_live(r);
-    fprintf(stderr, "%.0f parameters on %.0f ps, %.0f samples for %.0f workers", num(e, "params"),
-            num(e, "ps"), num(e, "train_samples"), num(e, "workers"));
+    fprintf(stderr, "%.0f parameters on %.0f ps, %.0f samples for %.0f worker%s", num(e, "params"),
+            num(e, "ps"), num(e, "train_samples"), num(e, "workers"),
+            num(e, "workers") == 1 ? "" : "s");
     if (json_number_value(test) > 0)
         fprintf(stderr, ", %.0f test samples", json_number_value(test));
     fputc('\n', stderr);
