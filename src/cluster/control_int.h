@@ -4,7 +4,8 @@
  *   control.c       what other threads call; start and stop
  *   control_loop.c  the loop: poll, timers, heartbeats, who is missing, the farewell
  *   control_join.c  connections that have not said hello yet, both roles
- *   control_peer.c  connections that have: messages, data links, the coordinator
+ *   control_peer.c  connections that have: messages, the coordinator
+ *   control_link.c  the data links between workers and ps
  */
 #ifndef CLUSTER_CONTROL_INT_H
 #define CLUSTER_CONTROL_INT_H
@@ -120,8 +121,17 @@ void peer_send(struct ctl *c, uint32_t rank, enum wire_kind kind, const void *bo
 void peer_send_all(struct ctl *c, enum wire_kind kind, const void *body);
 bool peer_is_up(const struct peer *p);
 void peer_lost(struct ctl *c, uint32_t rank, const char *why);
-bool peer_links_poll(struct ctl *c); /* true: look again soon */
-void peer_commands(struct ctl *c);   /* what other threads asked for */
-void peer_coord(struct ctl *c);      /* tells what the coordinator has to say */
+void peer_flush(struct peer *p);
+void peer_commands(struct ctl *c); /* what other threads asked for */
+void peer_coord(struct ctl *c);    /* tells what the coordinator has to say */
+
+/* link: */
+/* Makes the link and tells the peer how to reach it. The worker is the link's initiator. */
+VB_MUST_CHECK enum vb_st link_offer(struct ctl *c, uint32_t rank);
+/* The peer's offer stands at the front of its connection. VB_PROTO: it makes no sense now. */
+VB_MUST_CHECK enum vb_st link_on_offer(struct ctl *c, uint32_t rank);
+void link_failed(struct ctl *c, uint32_t rank, enum vb_st st); /* the run ends */
+/* Tells the coordinator once all links are up. true: look again soon. */
+bool links_poll(struct ctl *c);
 
 #endif

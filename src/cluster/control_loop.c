@@ -132,7 +132,7 @@ static uint64_t timers(struct ctl *c, bool started)
     for (uint32_t i = 0; i < c->p.rank; i++)
         if (c->peer[i].planned && !c->peer[i].in && !talk_is_open(&c->peer[i].talk))
             next = VB_MIN(next, c->peer[i].try_ns);
-    return peer_links_poll(c) ? VB_MIN(next, now + CTL_LINK_MS * VB_MS) : next;
+    return links_poll(c) ? VB_MIN(next, now + CTL_LINK_MS * VB_MS) : next;
 }
 
 /* Polling. */

@@ -104,7 +104,7 @@ static void *run_task(void *arg)
                             .channels = 2 };
     pthread_t watcher;
 
-    MUST(tp_node_open(&np, &node) == VB_OK && tp_region_new(node, 65536, &region) == VB_OK);
+    MUST(tp_node_open(&np, &node) == VB_OK && tp_region_new(node, 65536, false, &region) == VB_OK);
     p.node = node;
     MUST(ctl_start(&p, &t->c) == VB_OK);
     const enum vb_st st = ctl_wait_start(t->c);
