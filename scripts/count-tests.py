@@ -15,7 +15,7 @@ def last_line(test):
 
 
 def show_failure(name, test):
-    print("FAIL  %s: %s (%s)" % (name, test["name"], test["result"]))
+    print("FAIL  %s: %s (%s, exit code %s)" % (name, test["name"], test["result"], test["returncode"]))
     for stream in "stdout", "stderr":
         for line in test.get(stream, "").splitlines()[-100:]:
             print("      " + line)
