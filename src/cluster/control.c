@@ -51,6 +51,12 @@ bool ctl_ended(struct ctl *c, struct ctl_end *out)
     return true;
 }
 
+void ctl_log_end(const struct ctl_end *e)
+{
+    if (e->code != VB_EXIT_SIGINT && e->code != VB_EXIT_SIGTERM)
+        log_error("%s", e->text);
+}
+
 void ctl_fail(struct ctl *c, enum vb_exit code, const char *text)
 {
     ctl_set_end(c, code, "%s", text);

@@ -27,15 +27,15 @@ struct ctl;
 struct ctl_params {
     const struct cl_spec *spec; /* borrowed until ctl_stop */
     uint32_t rank;
-    bool no_auth;               /* explicit: hello runs with an all-zero secret */
+    bool no_auth; /* explicit: hello runs with an all-zero secret */
     unsigned char secret[32];
-    unsigned char config[32];   /* hash of effective configuration and chunk table */
-    int listen_fd;              /* bound and listening for this task's address; takes; -1: bind it */
+    unsigned char config[32]; /* hash of effective configuration and chunk table */
+    int listen_fd;            /* bound and listening for this task's address; takes; -1: bind it */
     enum cl_transport transport;
-    struct tp_node *node;       /* regions are made; links are added by the control thread */
-    unsigned channels;          /* per link */
-    uint64_t start_ns;          /* how long start-up may take; 0: 60 s */
-    uint64_t silence_ns;        /* a peer silent for so long is lost; 0: 15 s */
+    struct tp_node *node; /* regions are made; links are added by the control thread */
+    unsigned channels;    /* per link */
+    uint64_t start_ns;    /* how long start-up may take; 0: 60 s */
+    uint64_t silence_ns;  /* a peer silent for so long is lost; 0: 15 s */
 };
 
 /* How the run ended for this task. */
@@ -59,6 +59,9 @@ struct tp_link *ctl_link(struct ctl *c, uint32_t rank);
 /* Has the run ended (loss, failure, or in order)? out may be NULL. Cheap: one atomic load. Data
  * threads ask in every wait; the control thread fails links and wakes all ports when it becomes so. */
 bool ctl_ended(struct ctl *c, struct ctl_end *out);
+
+/* Says how the run ended, once, at error; silent after a signal, whose sender knows. */
+void ctl_log_end(const struct ctl_end *e);
 
 /* This task cannot go on: peers are told, the run ends everywhere. Only the first end counts. */
 void ctl_fail(struct ctl *c, enum vb_exit code, const char *text);

@@ -167,12 +167,12 @@ static enum vb_exit how_it_ended(struct server *s, enum vb_st st)
 
     if (st == VB_OK)
         return VB_EXIT_OK;
-    if (s->ctl != NULL && ctl_ended(s->ctl, &end))
-        return end.code;
-    log_error("%s", vb_st_str(st));
-    if (s->ctl != NULL)
-        ctl_fail(s->ctl, vb_st_exit(st), vb_st_str(st));
-    return vb_st_exit(st);
+    if (s->ctl == NULL)
+        return vb_st_exit(st);                       /* logged where it happened */
+    ctl_fail(s->ctl, vb_st_exit(st), vb_st_str(st)); /* unless something ended the run before */
+    (void)ctl_ended(s->ctl, &end);
+    ctl_log_end(&end);
+    return end.code;
 }
 
 enum vb_exit ps_run(const struct ps_params *p)

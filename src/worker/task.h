@@ -35,7 +35,7 @@ struct task {
 enum vb_st task_wait(void *task);
 /* All variables at the task's clock: after it the parameters stand still until this worker pushes. */
 enum vb_st task_barrier(struct task *t);
-/* The run cannot go on: tells everyone, logs. */
+/* The run cannot go on: tells everyone. */
 void task_fail(struct task *t, enum vb_exit code, const char *text);
 
 /* One global step: this worker's micro-batches, pushes included. */

@@ -18,9 +18,7 @@
 
 void task_fail(struct task *t, enum vb_exit code, const char *text)
 {
-    log_error("%s", text);
-    if (t->ctl != NULL)
-        ctl_fail(t->ctl, code, text);
+    ctl_fail(t->ctl, code, text); /* how_it_ended says it */
 }
 
 static double seconds_since(uint64_t ns)
@@ -286,7 +284,7 @@ static enum vb_st set_up(struct task *t)
     if (st == VB_OK)
         st = task_make_exec(t, &err);
     if (st != VB_OK) {
-        task_fail(t, VB_EXIT_FAILED, err.text);
+        ctl_fail(t->ctl, VB_EXIT_FAILED, err.text);
         return st;
     }
     st = ctl_wait_start(t->ctl);
@@ -316,11 +314,10 @@ static enum vb_exit how_it_ended(struct task *t, enum vb_st st)
     if (st == VB_OK)
         return VB_EXIT_OK;
     if (t->ctl == NULL)
-        return vb_st_exit(st);
-    if (!ctl_ended(t->ctl, &end)) {
-        task_fail(t, vb_st_exit(st), vb_st_str(st));
-        return vb_st_exit(st);
-    }
+        return vb_st_exit(st);                       /* logged where it happened */
+    ctl_fail(t->ctl, vb_st_exit(st), vb_st_str(st)); /* unless something ended the run before */
+    (void)ctl_ended(t->ctl, &end);
+    ctl_log_end(&end);
     return end.code;
 }
 

@@ -18,7 +18,7 @@ fail() {
 ours() {
     for p in /proc/[0-9]*; do
         [ "$(readlink "$p/cwd" 2>/dev/null)" = "$dir" ] && [ "${p#/proc/}" != $$ ] &&
-            grep -qz "^$verbena\|/proc/self/exe" "$p/cmdline" 2>/dev/null && echo "${p#/proc/}"
+            [ "$(readlink "$p/exe" 2>/dev/null)" = "$verbena" ] && echo "${p#/proc/}"
     done
     return 0
 }

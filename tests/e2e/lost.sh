@@ -7,7 +7,7 @@ make_job 'epochs: 100000'
 # find JOB I: the process of that task.
 find() {
     for p in $(ours); do
-        tr '\0' ' ' <"/proc/$p/cmdline" | grep -q -- "server .*--job[ =]$1 --task[ =]$2 " && echo "$p"
+        tr '\0' ' ' <"/proc/$p/cmdline" | grep -q -- "server .*--job $1 --task $2 " && echo "$p"
     done
     return 0
 }
@@ -20,6 +20,7 @@ epochs_done() {
 for way in map tcp; do
     for victim in 'worker 1' 'worker 0' 'ps 1' 'ps 0'; do
         set -- $victim
+        rm -f out.log
         "$verbena" train job.yaml --json --ps 2 --workers 2 --transport $way >out.log 2>err.log &
         launcher=$!
         wait_for 30 'the first data epochs' epochs_done 2
