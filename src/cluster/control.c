@@ -8,6 +8,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/eventfd.h>
 
 #include "base/clock.h"
@@ -192,18 +193,27 @@ static enum vb_st check_params(const struct ctl_params *p)
     return VB_OK;
 }
 
+static bool is_loopback(const char *host)
+{
+    return strncmp(host, "127.", 4) == 0 || strcmp(host, "::1") == 0 ||
+           strcasecmp(host, "localhost") == 0;
+}
+
 /* Debian's /etc/hosts gives a host's own name a loopback address: nobody else reaches that. */
 static void check_loopback(const struct ctl *c, const char *who)
 {
-    const struct cl_addr *a = &c->p.spec->addr[c->p.rank];
+    const struct cl_addr *addr = c->p.spec->addr, *own = &addr[c->p.rank];
     char text[NET_TEXT];
+    bool others = false;
 
+    for (uint32_t i = 0; i < c->ntasks; i++)
+        others = others || (addr[i].port != 0 && !is_loopback(addr[i].host) &&
+                            strcasecmp(addr[i].host, own->host) != 0);
     net_own_text(c->listen_fd, text);
-    if ((strncmp(text, "127.", 4) == 0 || strcmp(text, "::1") == 0) && strcmp(text, a->host) != 0 &&
-        cl_tasks_on_host(c->p.spec, c->p.rank) < c->ntasks)
+    if (others && is_loopback(text))
         log_warn("%s is %s here, where no other host reaches %s: check /etc/hosts or write the "
                  "address into the ClusterSpec",
-                 a->host, text, who);
+                 own->host, text, who);
 }
 
 /* The unix socket first: who reaches this task by TCP may then rely on it being there. */

@@ -27,8 +27,9 @@ enum {
     CTL_SOURCES = 64,   /* refused connections that were logged */
     CTL_RETRY_MS = 100, /* between attempts to connect */
     CTL_HELLO_MS = 5000,
-    CTL_OLD_MS = 500,     /* so old a pending connection makes room for a new one */
-    CTL_LINK_MS = 2,      /* between looks at a link that comes up */
+    CTL_LOOKUP_MS = 50, /* an attempt that took longer asked a name server: peers come first then */
+    CTL_OLD_MS = 500,   /* so old a pending connection makes room for a new one */
+    CTL_LINK_MS = 2,    /* between looks at a link that comes up */
     CTL_MISSING_MS = 250, /* between heartbeats until the start; they say who is missing */
     CTL_REPORT_MS = 10000,
     CTL_FAREWELL_MS = 200
@@ -53,6 +54,7 @@ struct peer {
     struct talk talk;      /* while this side tries to connect */
     unsigned char key[32];
     struct tp_link *link;
+    uint32_t attempts; /* by TCP */
     uint64_t try_ns;   /* next attempt */
     uint64_t heard_ns; /* last sign of life */
     char why[80];      /* why the last attempt failed; static once in */

@@ -200,7 +200,7 @@ static bool try_unix(struct ctl *c, uint32_t rank)
 static void try_tcp(struct ctl *c, uint32_t rank)
 {
     const char *why;
-    const int fd = net_connect(&c->p.spec->addr[rank], &why);
+    const int fd = net_connect(&c->p.spec->addr[rank], c->peer[rank].attempts++, &why);
 
     if (fd < 0 || !begin_hello(c, rank, fd, false))
         fail_try(c, rank, fd < 0 ? why : "no memory for a connection");

@@ -80,7 +80,7 @@ static void starting_timers(struct ctl *c, uint64_t now)
 {
     char text[800];
 
-    for (uint32_t i = 0; i < c->p.rank; i++)
+    for (uint32_t i = 0; i < c->p.rank && vb_now_ns() < now + CTL_LOOKUP_MS * VB_MS; i++)
         if (c->peer[i].planned && !c->peer[i].in)
             join_try(c, i, now);
     if (now < c->report_at_ns && now < c->start_at_ns)

@@ -102,12 +102,17 @@ static int start_connect(int fd, const struct sockaddr *a, socklen_t bytes)
     return -1;
 }
 
-int net_connect(const struct cl_addr *a, const char **why)
+int net_connect(const struct cl_addr *a, uint32_t attempt, const char **why)
 {
-    struct addrinfo *list = look_up(a, why);
+    struct addrinfo *list = look_up(a, why), *ai = list;
+    uint32_t n = 0;
     int fd = -1;
 
-    for (struct addrinfo *ai = list; ai != NULL && fd < 0; ai = ai->ai_next)
+    for (const struct addrinfo *p = list; p != NULL; p = p->ai_next)
+        n++;
+    for (uint32_t i = 0; i < (n > 0 ? attempt % n : 0); i++)
+        ai = ai->ai_next;
+    if (ai != NULL)
         fd = start_connect(open_socket(ai->ai_family), ai->ai_addr, ai->ai_addrlen);
     if (fd < 0 && *why == NULL)
         *why = strerror(errno);

@@ -16,8 +16,10 @@ int net_listen(const struct cl_addr *a, const char *who);
 /* Abstract unix socket (a name without a file). -1: logged. */
 int net_listen_unix(const char *name);
 
-/* Starts a connection; -1: errno. A name is looked up (may block): *why then says what failed. */
-int net_connect(const struct cl_addr *a, const char **why);
+/* Starts a connection; -1: *why says what failed. A name is looked up (may block); if it has several
+ * addresses, attempts take turns. */
+int net_connect(const struct cl_addr *a, uint32_t attempt, const char **why);
+/* -1: errno. */
 int net_connect_unix(const char *name);
 /* The result of a connection that became writable: 0 or its errno. */
 int net_connected(int fd);

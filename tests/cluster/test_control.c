@@ -1,10 +1,14 @@
 #include <criterion/criterion.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include "base/clock.h"
+#include "cluster/conn.h"
+#include "cluster/hello.h"
 #include "crew.h"
 
 static const uint32_t shapes[][2] = { { 1, 1 }, { 1, 2 }, { 2, 2 } };
@@ -167,6 +171,108 @@ Test(control, one_failure_ends_the_run_everywhere_for_the_first_reason)
         crew_let_go(&w);
         for (uint32_t i = 0; i < 4; i++)
             check_end(&w, i, VB_EXIT_SIGTERM, "ended by SIGTERM");
+        crew_close(&w);
+    }
+}
+
+Test(control, a_name_with_several_addresses_is_tried_by_each)
+{
+    struct crew w;
+
+    crew_open(&w, 1, 1); /* the sockets are bound to 127.0.0.1, the name may be ::1 as well */
+    w.transport = CL_TCP;
+    for (uint32_t i = 0; i < 2; i++)
+        snprintf(w.spec.addr[i].host, sizeof(w.spec.addr[i].host), "localhost");
+    crew_start_all(&w, body_ps, body_worker, UINT32_MAX);
+    crew_go(&w);
+    check_all_done(&w);
+    crew_close(&w);
+}
+
+Test(control, an_address_in_use_is_an_error_and_a_free_one_is_bound)
+{
+    struct cl_addr addr[2] = { { "127.0.0.1", 0 }, { "127.0.0.1", 1 } };
+    const struct cl_spec spec = { .nps = 1, .nworkers = 1, .addr = addr };
+    const struct tp_node_params np = { .name = "ps", .nports = 1 };
+    struct ctl_params p = { .spec = &spec, .listen_fd = -1, .channels = 1, .transport = CL_TCP };
+    struct ctl *c;
+    struct crew w;
+
+    crew_open(&w, 1, 1);
+    addr[0].port = w.spec.addr[0].port;
+    cr_assert_eq(tp_node_open(&np, &p.node), VB_OK);
+    cr_assert_eq(ctl_start(&p, &c), VB_IO);
+    crew_let_go(&w);
+    cr_assert_eq(ctl_start(&p, &c), VB_OK);
+    cr_assert(!ctl_ended(c, NULL));
+    ctl_stop(c);
+    tp_node_close(p.node);
+    crew_close(&w);
+}
+
+/* A worker that has the secret but not our code. */
+
+static void exchange(struct conn *conn, struct hello *h)
+{
+    cr_assert_eq(conn_put_raw(conn, h->out, h->out_bytes), VB_OK);
+    h->out_bytes = 0;
+    cr_assert_eq(conn_flush(conn), VB_OK);
+    while (h->state == HELLO_GOING && h->out_bytes == 0) {
+        const size_t n = hello_input(h, conn->in, conn->in_bytes);
+
+        conn_drop(conn, n);
+        if (n > 0)
+            continue;
+        struct pollfd pfd = { .fd = conn->fd, .events = POLLIN };
+
+        cr_assert_eq(poll(&pfd, 1, CREW_WAIT_S * 1000), 1);
+        cr_assert_eq(conn_fill(conn), VB_OK);
+    }
+}
+
+static void come_in(struct crew *w, struct conn *conn)
+{
+    const struct hello_self self = { .spec = &w->spec, .rank = 1, .secret = { 7 } };
+    struct hello h;
+
+    cr_assert_eq(conn_init(conn, crew_connect(w, 0), false), VB_OK);
+    hello_start(&h, &self, 0);
+    exchange(conn, &h);
+    exchange(conn, &h);
+    cr_assert_eq(h.state, HELLO_IN);
+}
+
+Test(control, malformed_messages_of_a_proved_peer_end_the_run_with_its_name)
+{
+    static const unsigned char zeros[WIRE_FRAME_MAX];
+    static const struct wire_offer offer = { .blob_bytes = TP_OFFER_BYTES + 1 };
+    static const struct wire_offer fds = { .nfds = 1 };
+    static const struct {
+        enum wire_kind kind;
+        const void *body;
+    } cases[] = {
+        { WIRE_HELLO, zeros },   { WIRE_WELCOME, zeros }, { WIRE_OFFER, &offer },
+        { WIRE_OFFER, &fds },    { WIRE_START, zeros },   { WIRE_MISSING, zeros },
+        { WIRE_REDUCED, zeros }, { WIRE_REDUCE, zeros },  { WIRE_FINISHED, zeros },
+        { WIRE_END, zeros },     { WIRE_KINDS, NULL },
+    };
+
+    for (size_t i = 0; i < VB_ARRAY_LEN(cases); i++) {
+        struct conn conn;
+        struct crew w;
+
+        crew_open(&w, 1, 1);
+        w.transport = CL_TCP;
+        crew_start_all(&w, body_idle, body_idle, 1);
+        come_in(&w, &conn);
+        if (cases[i].body != NULL)
+            cr_assert_eq(conn_put(&conn, cases[i].kind, cases[i].body), VB_OK);
+        else
+            cr_assert_eq(conn_put_raw(&conn, "GET / HTTP/1.1", 14), VB_OK);
+        cr_assert_eq(conn_flush(&conn), VB_OK);
+        shutdown(conn.fd, SHUT_WR);
+        check_end(&w, 0, VB_EXIT_FAILED, "/job:worker/task:0 sent a malformed message");
+        conn_close(&conn);
         crew_close(&w);
     }
 }
