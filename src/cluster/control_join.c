@@ -120,9 +120,13 @@ void join_accept(struct ctl *c, int listen_fd, bool is_unix)
 
 static void answer(struct ctl *c, struct talk *t)
 {
-    const bool again = c->peer[t->hello.peer].in;
+    enum hello_reason reason = HELLO_NONE;
 
-    hello_answer(&t->hello, again ? HELLO_DUPLICATE : HELLO_NONE);
+    if (c->p.transport == CL_MAP && !t->conn.is_unix)
+        reason = HELLO_WAY;
+    else if (c->peer[t->hello.peer].in)
+        reason = HELLO_DUPLICATE;
+    hello_answer(&t->hello, reason);
     if (!say(t))
         t->hello.state = HELLO_BROKEN;
 }
@@ -214,11 +218,7 @@ void join_try(struct ctl *c, uint32_t rank, uint64_t now)
         return;
     if (c->p.transport != CL_TCP && try_unix(c, rank))
         return;
-    if (c->p.transport == CL_MAP)
-        fail_try(c, rank,
-                 errno == ECONNREFUSED ? "transport map, and no such task on this host"
-                                       : strerror(errno));
-    else if (c->p.transport == CL_AUTO && errno == EAGAIN)
+    if (c->p.transport != CL_TCP && errno == EAGAIN)
         fail_try(c, rank, "its unix socket takes no connection now"); /* not a case for TCP */
     else
         try_tcp(c, rank);
@@ -232,7 +232,7 @@ static bool move_to_unix(struct ctl *c, uint32_t rank)
 {
     struct peer *p = &c->peer[rank];
 
-    if (c->p.transport != CL_AUTO || p->talk.conn.is_unix)
+    if (c->p.transport == CL_TCP || p->talk.conn.is_unix)
         return false;
     struct talk old = p->talk;
 

@@ -161,10 +161,9 @@ static bool may_accept(const struct ctl *c, uint64_t now, uint64_t *next)
 static void fill_pfd(struct ctl *c, uint64_t *next)
 {
     const bool accept = may_accept(c, vb_now_ns(), next);
-    const bool tcp = accept && c->p.transport != CL_MAP;
 
     c->pfd[AT_WAKE] = (struct pollfd){ .fd = c->efd, .events = POLLIN };
-    c->pfd[AT_LISTEN] = (struct pollfd){ .fd = tcp ? c->listen_fd : -1, .events = POLLIN };
+    c->pfd[AT_LISTEN] = (struct pollfd){ .fd = accept ? c->listen_fd : -1, .events = POLLIN };
     c->pfd[AT_UNIX] = (struct pollfd){ .fd = accept ? c->unix_fd : -1, .events = POLLIN };
     for (int i = 0; i < CTL_PENDING; i++)
         c->pfd[AT_PENDING + i] = poll_conn(&c->pending[i].conn, false);

@@ -26,6 +26,7 @@ enum hello_reason {
     HELLO_SECRET,
     HELLO_CONFIG,
     HELLO_DUPLICATE,
+    HELLO_WAY, /* transport map, and the connection came over TCP */
     HELLO_REASONS
 };
 
