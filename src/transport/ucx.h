@@ -178,7 +178,7 @@ struct ucx_listener {
     struct ucx_node *un;
     char host[64];
     uint16_t port;
-    ucp_listener_h h;
+    ucp_listener_h h; /* NULL: slot is free */
 };
 
 struct ucx_node {
@@ -202,9 +202,8 @@ struct ucx_node {
     int ucx_fd;
     ucp_mem_h mem[TP_REGIONS_MAX];
     struct ucx_listener listener[UCX_LISTENERS_MAX];
-    unsigned nlisteners;
     unsigned nunproved;
-    bool broken;              /* some connection is */
+    bool tend;                /* connections need a look: ucx_conns_tend */
     struct ucx_link *closing; /* whose close command runs */
     struct ucx_link *link[TP_LINKS_MAX];
     unsigned nlinks;
@@ -234,6 +233,7 @@ static inline void ucx_tell(struct ucx_port *up)
 /* ucx_conn.c: listeners, endpoints, proof. thread: communication. */
 enum vb_st ucx_listen(struct ucx_link *l);
 enum vb_st ucx_connect(struct ucx_link *l);
+void ucx_listeners_close(struct ucx_node *un);
 ucs_status_t ucx_on_token(void *arg, const void *hdr, size_t hdr_bytes, void *data, size_t bytes,
                           const ucp_am_recv_param_t *param);
 ucs_status_t ucx_on_bye(void *arg, const void *hdr, size_t hdr_bytes, void *data, size_t bytes,
@@ -243,7 +243,8 @@ struct ucx_link *ucx_sender(struct ucx_node *un, unsigned id, const ucp_am_recv_
 void ucx_conn_close(struct ucx_conn *c);
 /* The peer broke the protocol: the link fails. why: a literal. */
 void ucx_conn_break(struct ucx_conn *c, const char *why);
-/* Errors and deadlines that are due. Returns when to look again at the latest. */
+/* Closes what is not proved in time or not allowed, and listeners without need. Returns when to look
+ * again at the latest. */
 uint64_t ucx_conns_tend(struct ucx_node *un, uint64_t now);
 /* Sends a small message without payload; the bytes are copied. false: no room now. */
 bool ucx_post(struct ucx_node *un, ucp_ep_h ep, unsigned am, const void *hdr, size_t hdr_bytes);

@@ -147,8 +147,7 @@ enum vb_st ucx_open(struct ucx_node *un, bool ipv6)
 
 void ucx_close(struct ucx_node *un)
 {
-    for (unsigned i = 0; i < un->nlisteners; i++)
-        ucp_listener_destroy(un->listener[i].h);
+    ucx_listeners_close(un);
     if (un->worker != NULL)
         ucp_worker_destroy(un->worker);
     for (unsigned i = 0; i < TP_REGIONS_MAX; i++)

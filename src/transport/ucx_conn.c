@@ -6,6 +6,10 @@
  * its link and answers with a token of its own. Until then a connection may do nothing else, and
  * only UCX_UNPROVED_MAX of them are kept, for PROVE_NS each. An endpoint is never closed from inside
  * a callback: it is marked broken and closed by ucx_conns_tend.
+ *
+ * A listener is open only while a link waits for its connection: UCX 1.13 ends the process when the
+ * first bytes of a TCP connection announce fewer bytes than have come, so nobody should reach it
+ * without need.
  */
 #include "transport/ucx.h"
 
@@ -58,12 +62,13 @@ static bool token_right(const struct ucx_link *l, const struct token *t)
 
 /* ---- connections ---- */
 
-static void on_error(void *arg, ucp_ep_h ep, ucs_status_t s)
+static void link_lost(struct ucx_link *l, const char *why)
 {
-    struct ucx_conn *c = arg;
-
-    if (c->state != UCX_CONN_FREE && c->ep == ep)
-        ucx_conn_break(c, ucs_status_string(s));
+    if (l->leaving)
+        log_debug("%s has closed its data connection", l->base.peer);
+    else if (!tp_link_failed(&l->base))
+        log_warn("data connection to %s is lost: %s", l->base.peer, why);
+    tp_link_fail(&l->base);
 }
 
 void ucx_conn_break(struct ucx_conn *c, const char *why)
@@ -72,7 +77,18 @@ void ucx_conn_break(struct ucx_conn *c, const char *why)
         return;
     c->broken = true;
     c->why = why;
-    c->un->broken = true;
+    c->un->tend = true;
+    if (c->state == UCX_CONN_BOUND)
+        link_lost(c->link,
+                  why); /* at once: an op must not end as unreachable on a link that lives */
+}
+
+static void on_error(void *arg, ucp_ep_h ep, ucs_status_t s)
+{
+    struct ucx_conn *c = arg;
+
+    if (c->state != UCX_CONN_FREE && c->ep == ep)
+        ucx_conn_break(c, ucs_status_string(s));
 }
 
 static struct ucx_conn *conn_take(struct ucx_node *un)
@@ -207,6 +223,7 @@ static void proved(struct ucx_link *l)
              UCX_RNDV_BYTES / 1024);
     /* pairs with the acquire in ready and describe */
     atomic_store_explicit(&l->state, UCX_LINK_PROVED, memory_order_release);
+    l->un->tend = true;
 }
 
 static bool token_send(struct ucx_link *l, struct ucx_conn *c)
@@ -323,7 +340,7 @@ static enum vb_st listener_open(struct ucx_node *un, const char *host, struct uc
     if (resolve(host, 0, &ai) != VB_OK)
         return VB_INVAL;
     out->un = un;
-    snprintf(out->host, sizeof(out->host), "%s", host);
+
     const ucp_listener_params_t p = {
         .field_mask = UCP_LISTENER_PARAM_FIELD_SOCK_ADDR | UCP_LISTENER_PARAM_FIELD_CONN_HANDLER,
         .sockaddr = { .addr = ai->ai_addr, .addrlen = ai->ai_addrlen },
@@ -334,11 +351,45 @@ static enum vb_st listener_open(struct ucx_node *un, const char *host, struct uc
     freeaddrinfo(ai);
     if (s != UCS_OK || ucp_listener_query(out->h, &attr) != UCS_OK) {
         log_error("ucx cannot listen on %s: %s", host, ucs_status_string(s));
+        if (s == UCS_OK)
+            ucp_listener_destroy(out->h);
+        out->h = NULL;
         return VB_NOFABRIC;
     }
+    snprintf(out->host, sizeof(out->host), "%s", host);
     /* IPv4 and IPv6 keep the port in the same place */
     out->port = ntohs(((const struct sockaddr_in *)&attr.sockaddr)->sin_port);
     return VB_OK;
+}
+
+/* The one that listens there, or NULL; "" finds a free slot. */
+static struct ucx_listener *listener_find(struct ucx_node *un, const char *host)
+{
+    for (unsigned i = 0; i < UCX_LISTENERS_MAX; i++)
+        if (strcmp(un->listener[i].host, host) == 0)
+            return &un->listener[i];
+    return NULL;
+}
+
+void ucx_listeners_close(struct ucx_node *un)
+{
+    for (unsigned i = 0; i < UCX_LISTENERS_MAX; i++) {
+        if (un->listener[i].h != NULL)
+            ucp_listener_destroy(un->listener[i].h);
+        un->listener[i] = (struct ucx_listener){ 0 };
+    }
+}
+
+static bool somebody_waits(const struct ucx_node *un)
+{
+    for (unsigned i = 0; i < un->nlinks; i++) {
+        const struct ucx_link *l = un->link[i];
+
+        if (l != NULL && !l->base.initiator &&
+            atomic_load_explicit(&l->state, memory_order_relaxed) == UCX_LINK_WAITING)
+            return true;
+    }
+    return false;
 }
 
 static void link_await(struct ucx_link *l)
@@ -353,20 +404,19 @@ static void link_await(struct ucx_link *l)
 enum vb_st ucx_listen(struct ucx_link *l)
 {
     struct ucx_node *un = l->un;
-    unsigned i = 0;
+    struct ucx_listener *at = listener_find(un, l->base.host);
 
-    while (i < un->nlisteners && strcmp(un->listener[i].host, l->base.host) != 0)
-        i++;
-    if (i == UCX_LISTENERS_MAX)
+    if (at == NULL)
+        at = listener_find(un, "");
+    if (at == NULL)
         return VB_INVAL;
-    if (i == un->nlisteners) {
-        const enum vb_st st = listener_open(un, l->base.host, &un->listener[i]);
+    if (at->h == NULL) {
+        const enum vb_st st = listener_open(un, l->base.host, at);
 
         if (st != VB_OK)
             return st;
-        un->nlisteners++;
     }
-    l->port = un->listener[i].port;
+    l->port = at->port;
     link_await(l);
     return VB_OK;
 }
@@ -402,32 +452,25 @@ enum vb_st ucx_connect(struct ucx_link *l)
 
 /* ---- what time brings ---- */
 
-static void link_lost(struct ucx_link *l, const char *why)
-{
-    if (l->leaving)
-        log_debug("%s has closed its data connection", l->base.peer);
-    else if (!tp_link_failed(&l->base))
-        log_warn("data connection to %s is lost: %s", l->base.peer, why);
-    tp_link_fail(&l->base);
-}
-
 uint64_t ucx_conns_tend(struct ucx_node *un, uint64_t now)
 {
     uint64_t next_ns = VB_NEVER;
 
-    un->broken = false;
+    un->tend = false;
     for (unsigned i = 0; i < un->nconns; i++) {
         struct ucx_conn *c = &un->conn[i];
 
-        if (c->state == UCX_CONN_BOUND && c->broken) {
-            link_lost(c->link, c->why);
-        } else if (c->state == UCX_CONN_UNPROVED && (c->broken || now >= c->deadline_ns)) {
+        if (c->state != UCX_CONN_UNPROVED)
+            continue;
+        if (c->broken || now >= c->deadline_ns) {
             log_warn("an unproved data connection is closed: %s",
                      c->broken ? c->why : "no token within 5 s");
             ucx_conn_close(c);
-        } else if (c->state == UCX_CONN_UNPROVED) {
+        } else {
             next_ns = VB_MIN(next_ns, c->deadline_ns);
         }
     }
+    if (!somebody_waits(un))
+        ucx_listeners_close(un);
     return next_ns;
 }

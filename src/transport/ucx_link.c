@@ -32,6 +32,7 @@ void ucx_link_down(struct ucx_link *l)
     if (l->conn != NULL)
         ucx_conn_close(l->conn);
     l->conn = NULL;
+    l->un->tend = true;
 }
 
 static void on_flushed(void *req, ucs_status_t s, void *arg)

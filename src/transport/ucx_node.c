@@ -66,7 +66,7 @@ static bool control(struct ucx_node *un, uint64_t *next_ns)
                 cmds_take(un);
 
     *next_ns = VB_NEVER;
-    if (un->broken || un->nunproved > 0)
+    if (un->tend || un->nunproved > 0)
         *next_ns = ucx_conns_tend(un, vb_now_ns());
     busy |= fails_take(un);
     if (un->closing != NULL) {
