@@ -309,7 +309,8 @@ static unsigned chan_drain(struct ucx_chan *ch)
     unsigned n = 0;
 
     /* pairs with the release in deliver */
-    while (n < DRAIN_MAX && atomic_load_explicit(&ch->rx_head, memory_order_acquire) != tail) {
+    while (n < DRAIN_MAX && !tp_link_failed(&ch->link->base) &&
+           atomic_load_explicit(&ch->rx_head, memory_order_acquire) != tail) {
         const struct ucx_rec *r = ch->deliver[tail % TP_CHANNEL_SLOTS];
         const struct tp_rx rx = { .link = &ch->link->base,
                                   .hdr = r->hdr,
