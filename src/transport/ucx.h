@@ -190,10 +190,10 @@ struct ucx_node {
     bool ipv6;    /* that link's host is */
     atomic_bool stop, fail_pending, cmd_pending;
 
-    pthread_mutex_t lock; /* cmds, cmd.done of all links, opened */
+    pthread_mutex_t lock; /* cmds, opened, ended, open_st; cmd.st and cmd.done of links */
     pthread_cond_t cond;
     struct ucx_link *cmds;
-    bool opened;
+    bool opened, ended;
     enum vb_st open_st;
 
     /* all below: the communication thread's */

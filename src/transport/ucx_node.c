@@ -155,6 +155,10 @@ static void *comm_main(void *arg)
         if (un->conn[i].state != UCX_CONN_FREE)
             ucx_conn_close(&un->conn[i]);
     ucx_close(un);
+    pthread_mutex_lock(&un->lock);
+    un->ended = true;
+    pthread_cond_broadcast(&un->cond);
+    pthread_mutex_unlock(&un->lock);
     return NULL;
 }
 
@@ -284,11 +288,17 @@ fail:
 /* false: the thread hangs in UCX. */
 static bool thread_stop(struct ucx_node *un)
 {
-    struct timespec deadline = deadline_in(STOP_NS);
+    const struct timespec deadline = deadline_in(STOP_NS);
+    int rc = 0;
 
     atomic_store_explicit(&un->stop, true, memory_order_release);
     wake_post(&un->wake);
-    return pthread_clockjoin_np(un->thread, NULL, CLOCK_MONOTONIC, &deadline) == 0;
+    pthread_mutex_lock(&un->lock);
+    while (!un->ended && rc != ETIMEDOUT)
+        rc = pthread_cond_timedwait(&un->cond, &un->lock, &deadline);
+    const bool ended = un->ended;
+    pthread_mutex_unlock(&un->lock);
+    return ended && pthread_join(un->thread, NULL) == 0;
 }
 
 void ucx_node_close(void *be)
