@@ -1,4 +1,5 @@
 #include "cmd/job.h"
+#include "worker/model.h"
 
 #include "base/yaml.h"
 
@@ -23,9 +24,9 @@ static const struct opt job_opts[] = {
     { "virtual_workers", OPT_U64, "0", "N",
       "parts of a step that are computed and summed apart, so that the result is the same for any "
       "number of workers that divides it; 0: as many as workers", 0, KN_SUM_MAX, AT(virtual_workers) },
-    { "threads", OPT_U64, "1", "N", "threads of one task for matrix products", 1, 1024, AT(threads) },
+    { "threads", OPT_U64, "1", "N", "threads of one task: a worker's matrix products, a ps's lanes", 1, 1024, AT(threads) },
     { "chunk_kib", OPT_U64, "0", "KIB", "size in KiB of the pieces in which parameters travel; 0: chosen",
-      0, 1 << 20, AT(chunk_kib) },
+      0, 1024, AT(chunk_kib) },
     { "start_timeout", OPT_U64, "60", "S", "seconds until every task must have come", 1, 86400,
       AT(start_timeout) },
     { "transport", OPT_ENUM, "auto", "WAY", "how tasks talk", AT(transport), .names = transports },
@@ -52,16 +53,6 @@ static const struct opt job_opts[] = {
       AT(optimizer.beta2) },
     { "optimizer.eps", OPT_F32, "1e-8", "X", "adam: keeps the divisor from zero", 0, 1,
       AT(optimizer.eps) },
-};
-
-/* Layer types; a new one joins here. */
-static const struct layer_type {
-    const char *name;
-    bool has_units;
-} layer_types[] = {
-    { "dense", true },
-    { "relu", false },
-    { "softmax_cross_entropy", false },
 };
 /* clang-format on */
 
@@ -100,26 +91,32 @@ enum vb_st job_fail(const struct job *j, const char *key, struct vb_err *err, co
     return VB_INVAL;
 }
 
-static const struct layer_type *find_layer(const char *name)
+static const struct model_layer_type *find_layer(const char *name)
 {
-    for (size_t i = 0; i < VB_ARRAY_LEN(layer_types); i++)
-        if (strcmp(layer_types[i].name, name) == 0)
-            return &layer_types[i];
+    const struct model_layer_type *t;
+
+    for (size_t i = 0; (t = model_layer_type(i)) != NULL; i++)
+        if (strcmp(t->name, name) == 0)
+            return t;
     return NULL;
 }
 
 static enum vb_st unknown_layer(struct yaml_file *f, const yaml_node_t *node, struct vb_err *err)
 {
     struct opt_guess g = { .word = yaml_text(node) };
+    const struct model_layer_type *t;
+    char names[256] = "";
 
-    for (size_t i = 0; i < VB_ARRAY_LEN(layer_types); i++)
-        opt_guess_try(&g, layer_types[i].name);
+    for (size_t i = 0; (t = model_layer_type(i)) != NULL; i++) {
+        opt_guess_try(&g, t->name);
+        snprintf(names + strlen(names), sizeof(names) - strlen(names), "%s%s", i > 0 ? ", " : "",
+                 t->name);
+    }
     if (g.best != NULL)
         return yaml_fail(f, yaml_line(node), err,
                          "model: unknown layer '%.60s'; did you mean '%s'?", g.word, g.best);
-    return yaml_fail(f, yaml_line(node), err,
-                     "model: unknown layer '%.60s'; there are dense, relu, softmax_cross_entropy",
-                     g.word);
+    return yaml_fail(f, yaml_line(node), err, "model: unknown layer '%.60s'; there are %s", g.word,
+                     names);
 }
 
 /* "dense: 256" or "dense: {units: 256}" */
@@ -151,7 +148,7 @@ static enum vb_st read_layer(struct yaml_file *f, const yaml_node_t *item, void 
                          "model: a layer is a name (relu) or a name with settings (dense: 256)");
     if (yaml_text(key) == NULL)
         return yaml_fail(f, yaml_line(key), err, "model: the name of a layer must be a word");
-    const struct layer_type *type = find_layer(yaml_text(key));
+    const struct model_layer_type *type = find_layer(yaml_text(key));
     if (type == NULL)
         return unknown_layer(f, key, err);
     if (type->has_units && value == NULL)

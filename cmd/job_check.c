@@ -1,5 +1,6 @@
 #include "cmd/job.h"
 
+#include "cmd/task.h"
 #include "worker/idx.h"
 
 #include <inttypes.h>
@@ -55,39 +56,20 @@ static enum vb_st check_optimizer(const struct job *j, struct vb_err *err)
     return VB_OK;
 }
 
-static enum vb_st model_fail(const struct job *j, unsigned layer, struct vb_err *err,
-                             const char *text)
+/* Builds model and chunk table as the tasks will: shapes fit, and everything can be counted. */
+static enum vb_st check_model(const struct job *j, uint64_t *outputs_out, struct vb_err *err)
 {
-    vb_err_set(err, "%.200s:%u: model: %s", j->path, j->layer[layer].line, text);
-    return VB_INVAL;
-}
+    struct task_shape s;
+    struct vb_err why = { "out of memory" };
+    const enum vb_st st = task_shape_make(j, &s, &why);
 
-/* Ends in the loss, has something to learn, and its parameters can be counted. */
-static enum vb_st check_model(const struct job *j, uint64_t features, uint64_t *outputs_out,
-                              struct vb_err *err)
-{
-    uint64_t width = features, params = 0, here;
-    const unsigned last = j->nlayers - 1;
-
-    for (unsigned i = 0; i < j->nlayers; i++) {
-        const struct job_layer *l = &j->layer[i];
-        const bool loss = strcmp(l->type, "softmax_cross_entropy") == 0;
-
-        if (loss != (i == last))
-            return model_fail(j, i, err,
-                              loss ? "softmax_cross_entropy must be the last layer"
-                                   : "the last layer must be softmax_cross_entropy");
-        if (l->units == 0)
-            continue;
-        if (!vb_mul(width + 1, l->units, &here) || !vb_add(params, here, &params) ||
-            params > UINT64_C(1) << 40)
-            return model_fail(j, i, err, "more than 2^40 parameters");
-        width = l->units;
-    }
-    if (params == 0)
-        return model_fail(j, 0, err, "has no dense layer: nothing to learn");
-    *outputs_out = width;
-    return VB_OK;
+    if (st != VB_OK)
+        vb_err_set(err, "%.200s:%u: model: %.250s", j->path,
+                   j->layer[VB_MIN(s.bad_layer, j->nlayers - 1)].line, why.text);
+    else
+        *outputs_out = s.model.classes;
+    task_shape_fini(&s);
+    return st;
 }
 
 /* Images and labels of one half of the data; keys are those in the job file. */
@@ -157,7 +139,7 @@ static enum vb_st check_train(struct job *j, struct idx *images, uint64_t *outpu
         return job_fail(j, "batch", err,
                         "%" PRIu64 " is more than the %" PRIu64 " training samples", j->batch,
                         images->dim[0]);
-    st = check_model(j, j->found.features, outputs_out, err);
+    st = check_model(j, outputs_out, err);
     return st == VB_OK ? check_labels(j, &h, images->dim[0], *outputs_out, err) : st;
 }
 

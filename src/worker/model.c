@@ -77,35 +77,25 @@ static enum vb_st softmax_cross_entropy(struct build *b, const struct model_laye
 
 /* A new layer is one line here and one function above. */
 static const struct layer_type {
-    const char *name;
-    bool has_units;
+    struct model_layer_type about;
     enum vb_st (*add)(struct build *b, const struct model_layer *l);
 } layer_types[] = {
-    { "dense", true, dense },
-    { "relu", false, relu },
-    { "softmax_cross_entropy", false, softmax_cross_entropy },
+    { { "dense", true }, dense },
+    { { "relu", false }, relu },
+    { { "softmax_cross_entropy", false }, softmax_cross_entropy },
 };
+
+const struct model_layer_type *model_layer_type(size_t i)
+{
+    return i < VB_ARRAY_LEN(layer_types) ? &layer_types[i].about : NULL;
+}
 
 static const struct layer_type *find_layer(const char *name)
 {
     for (size_t i = 0; i < VB_ARRAY_LEN(layer_types); i++)
-        if (strcmp(layer_types[i].name, name) == 0)
+        if (strcmp(layer_types[i].about.name, name) == 0)
             return &layer_types[i];
     return NULL;
-}
-
-bool model_layer_known(const char *type, bool *has_units_out)
-{
-    const struct layer_type *t = find_layer(type);
-
-    if (t != NULL)
-        *has_units_out = t->has_units;
-    return t != NULL;
-}
-
-const char *model_layer_names(void)
-{
-    return "dense, relu, softmax_cross_entropy";
 }
 
 static enum vb_st add_layers(struct build *b, const struct model_layer *layer, uint32_t n,
@@ -121,8 +111,7 @@ static enum vb_st add_layers(struct build *b, const struct model_layer *layer, u
             return VB_INVAL;
         }
         if (t == NULL) {
-            vb_err_set(b->err, "unknown layer '%s'; known are %s", layer[i].type,
-                       model_layer_names());
+            vb_err_set(b->err, "unknown layer '%s'", layer[i].type);
             return VB_INVAL;
         }
         const enum vb_st st = t->add(b, &layer[i]);
@@ -133,8 +122,8 @@ static enum vb_st add_layers(struct build *b, const struct model_layer *layer, u
     *bad_out = n;
     if (b->m->loss == NULL || b->m->nvars == 0) {
         vb_err_set(b->err, b->m->loss == NULL
-                               ? "the model must end in a loss, add softmax_cross_entropy"
-                               : "the model has nothing to learn, add a dense layer");
+                               ? "the last layer must be a loss, add softmax_cross_entropy"
+                               : "there is nothing to learn, add a dense layer");
         return VB_INVAL;
     }
     return VB_OK;

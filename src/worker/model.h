@@ -31,10 +31,12 @@ VB_MUST_CHECK enum vb_st model_build(const struct model_layer *layer, uint32_t n
                                      struct vb_err *err);
 void model_fini(struct model *m); /* takes zeroed */
 
-/* Is there a layer of this name, and does it take units? */
-bool model_layer_known(const char *type, bool *has_units_out);
-/* The names of all layers, "dense, relu, ...", for messages. Static text. */
-const char *model_layer_names(void);
+/* The kinds of layers, by index from 0; NULL: no more. */
+struct model_layer_type {
+    const char *name;
+    bool has_units;
+};
+const struct model_layer_type *model_layer_type(size_t i);
 
 /* The variables as the chunk table wants them; gives: free. Names stay the model's. NULL: no memory. */
 struct ps_var *model_vars(const struct model *m);

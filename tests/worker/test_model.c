@@ -42,7 +42,7 @@ Test(model, what_does_not_fit_names_the_layer_and_the_reason)
         uint32_t n, bad;
         const char *says;
     } cases[] = {
-        { { { "dense", 10 } }, 1, 1, "must end in a loss" },
+        { { { "dense", 10 } }, 1, 1, "must be a loss" },
         { { { "relu", 0 }, { "softmax_cross_entropy", 0 } }, 2, 2, "nothing to learn" },
         { { { "dense", 10 }, { "softmax_cross_entropy", 0 }, { "relu", 0 } },
           3,

@@ -1,0 +1,36 @@
+#include "cmd/task.h"
+
+#include "transport/tp.h"
+
+enum vb_st task_shape_make(const struct job *job, struct task_shape *out, struct vb_err *err)
+{
+    struct model_layer layer[JOB_LAYERS_MAX];
+    struct task_shape s = { 0 };
+    struct ps_var *var = NULL;
+    enum vb_st st;
+
+    for (unsigned i = 0; i < job->nlayers; i++)
+        layer[i] = (struct model_layer){ .type = job->layer[i].type, .units = job->layer[i].units };
+    st = model_build(layer, job->nlayers, job->found.features, &s.model, &s.bad_layer, err);
+    if (st == VB_OK) {
+        var = model_vars(&s.model);
+        st = var == NULL ? VB_NOMEM
+                         : ps_table_make(
+                               &(struct ps_table_params){
+                                   .var = var,
+                                   .nvars = s.model.nvars,
+                                   .nps = (uint32_t)job->ps,
+                                   .nlanes = (uint32_t)VB_MIN(job->threads, (uint64_t)TP_PORTS_MAX),
+                                   .chunk_bytes = job->chunk_kib << 10 },
+                               &s.table, err);
+    }
+    free(var);
+    *out = s;
+    return st;
+}
+
+void task_shape_fini(struct task_shape *s)
+{
+    ps_table_fini(&s->table);
+    model_fini(&s->model);
+}
