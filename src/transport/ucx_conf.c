@@ -17,8 +17,8 @@ static const struct {
     { "UCX_TCP_KEEPIDLE", "KEEPIDLE", "1s" },
     { "UCX_TCP_KEEPINTVL", "KEEPINTVL", "1s" },
     { "UCX_TCP_KEEPCNT", "KEEPCNT", "3" },
+    /* eager payloads in one piece; a larger RX_SEG_SIZE halves the speed of rendezvous */
     { "UCX_TCP_TX_SEG_SIZE", "TX_SEG_SIZE", "64k" },
-    { "UCX_TCP_RX_SEG_SIZE", "RX_SEG_SIZE", "256k" },
 };
 
 /* What UCX says about its probing and about lost peers is said by verbena in its own words. */

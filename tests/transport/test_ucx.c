@@ -318,6 +318,25 @@ static int killed_peer_ends_all_ops_as_unreachable(void)
     return 0;
 }
 
+/* ---- closing ---- */
+
+static int close_ends_though_the_peer_never_takes_what_was_sent(void)
+{
+    static struct end e[2];
+
+    pair_open(e, "127.0.0.1");
+    e[1].later = true;
+    for (unsigned i = 0; i < MESSAGES; i++)
+        send_start(&e[0], i, i % 2 == 0 ? MIB : 100);
+    while (__atomic_load_n(&e[1].placed, __ATOMIC_RELAXED) < MESSAGES)
+        progress(e, 2);
+    const uint64_t began = vb_now_ns();
+
+    pair_close(e);
+    CHECK(vb_now_ns() - began < 15 * VB_SEC);
+    return 0;
+}
+
 /* ---- hostile peers ---- */
 
 static int wrong_key_is_refused_and_a_right_one_still_gets_in(void)
@@ -393,6 +412,7 @@ static const struct {
     T(large_messages_both_ways_at_once_arrive),
     T(messages_over_ipv6_arrive),
     T(killed_peer_ends_all_ops_as_unreachable),
+    T(close_ends_though_the_peer_never_takes_what_was_sent),
     T(wrong_key_is_refused_and_a_right_one_still_gets_in),
     T(garbage_at_the_port_does_no_harm),
 #undef T
