@@ -1,0 +1,160 @@
+/* Strangers at the door of ucx: wrong keys, garbage, connections that never prove themselves. */
+#include "ucx_pair.h"
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <ucp/api/ucp.h>
+
+#include "base/random.h"
+
+static int wrong_key_is_refused_and_a_right_one_still_gets_in(void)
+{
+    static struct end e[2];
+
+    node_open(&e[0], "a");
+    node_open(&e[1], "b");
+    link_new(&e[1], "a", false, "127.0.0.1", 7);
+    link_new(&e[0], "b", true, "127.0.0.1", 8);
+    offers_cross(&e[0], &e[1]);
+    CHECK(settled(&e[0]) == VB_UNREACHABLE);
+    CHECK(tp_link_ready(e[1].link) == VB_AGAIN);
+    link_new(&e[0], "b", true, "127.0.0.1", 7);
+    offers_cross(&e[0], &e[1]);
+    CHECK(settled(&e[0]) == VB_OK && settled(&e[1]) == VB_OK);
+    exchange(e);
+    pair_close(e);
+    return 0;
+}
+
+static int garbage_send(uint16_t port, unsigned round)
+{
+    const struct sockaddr_in to = { .sin_family = AF_INET,
+                                    .sin_port = htons(port),
+                                    .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+    const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    unsigned char junk[2048];
+
+    CHECK(fd >= 0 && connect(fd, (const struct sockaddr *)&to, sizeof(to)) == 0);
+    for (size_t i = 0; i < sizeof(junk); i++)
+        junk[i] = (unsigned char)vb_random_u64(1, round, i);
+    junk[7] = 0x47; /* UCX 1.13 aborts when the first 8 bytes announce less than has come */
+    CHECK(send(fd, junk, round * 37 % sizeof(junk), MSG_NOSIGNAL) >= 0 || errno != EBADF);
+    return fd;
+}
+
+static int garbage_at_the_port_does_no_harm(void)
+{
+    static struct end e[2];
+    struct tp_offer a, b;
+    uint16_t port;
+    int fd[100];
+
+    node_open(&e[0], "a");
+    node_open(&e[1], "b");
+    link_new(&e[0], "b", true, "127.0.0.1", 7);
+    link_new(&e[1], "a", false, "127.0.0.1", 7);
+    CHECK(tp_link_offer(e[0].link, &a) == VB_OK && tp_link_offer(e[1].link, &b) == VB_OK);
+    memcpy(&port, b.blob + 6, sizeof(port));
+    for (unsigned i = 0; i < VB_ARRAY_LEN(fd); i++) {
+        fd[i] = garbage_send(port, i);
+        if (i % 2 == 0)
+            close(fd[i]);
+    }
+    CHECK(tp_link_connect(e[1].link, &a) == VB_OK && tp_link_connect(e[0].link, &b) == VB_OK);
+    CHECK(settled(&e[0]) == VB_OK && settled(&e[1]) == VB_OK);
+    exchange(e);
+    for (unsigned i = 1; i < VB_ARRAY_LEN(fd); i += 2)
+        close(fd[i]);
+    pair_close(e);
+    return 0;
+}
+
+static void on_stranger_error(void *arg, ucp_ep_h ep, ucs_status_t s)
+{
+    *(bool *)arg = true;
+}
+
+/* Speaks UCX, but has no token; says things of every kind before it is closed. */
+static void stranger(uint16_t port)
+{
+    const ucp_params_t p = { .field_mask = UCP_PARAM_FIELD_FEATURES, .features = UCP_FEATURE_AM };
+    const ucp_worker_params_t wp = { 0 };
+    const ucp_request_param_t rp = { .op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS,
+                                     .flags = UCP_AM_SEND_FLAG_REPLY };
+    struct sockaddr_in to = { .sin_family = AF_INET,
+                              .sin_port = htons(port),
+                              .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+    static const unsigned char zeros[64];
+    bool closed = false;
+    const ucp_ep_params_t ep_params = {
+        .field_mask = UCP_EP_PARAM_FIELD_FLAGS | UCP_EP_PARAM_FIELD_SOCK_ADDR |
+                      UCP_EP_PARAM_FIELD_ERR_HANDLER | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE,
+        .flags = UCP_EP_PARAMS_FLAGS_CLIENT_SERVER,
+        .sockaddr = { (const struct sockaddr *)&to, sizeof(to) },
+        .err_mode = UCP_ERR_HANDLING_MODE_PEER,
+        .err_handler = { on_stranger_error, &closed },
+    };
+    const uint64_t deadline = vb_now_ns() + 20 * VB_SEC;
+    ucp_context_h ctx;
+    ucp_worker_h worker;
+    ucp_ep_h ep;
+
+    CHECK(ucp_init(&p, NULL, &ctx) == UCS_OK);
+    CHECK(ucp_worker_create(ctx, &wp, &worker) == UCS_OK);
+    CHECK(ucp_ep_create(worker, &ep_params, &ep) == UCS_OK);
+    for (unsigned am = 2; am < 5; am++)
+        for (unsigned bytes = 0; bytes <= sizeof(zeros); bytes += 8)
+            (void)ucp_am_send_nbx(ep, am, zeros, bytes, zeros, bytes, &rp);
+    while (!closed && vb_now_ns() < deadline)
+        ucp_worker_progress(worker);
+    _exit(closed ? 0 : 1);
+}
+
+static int connection_without_token_is_closed_in_time(void)
+{
+    static struct end e[2];
+    struct tp_offer a, b;
+    uint16_t port;
+    int status;
+
+    node_open(&e[0], "a");
+    node_open(&e[1], "b");
+    link_new(&e[0], "b", true, "127.0.0.1", 7);
+    link_new(&e[1], "a", false, "127.0.0.1", 7);
+    CHECK(tp_link_offer(e[0].link, &a) == VB_OK && tp_link_offer(e[1].link, &b) == VB_OK);
+    memcpy(&port, b.blob + 6, sizeof(port));
+
+    const pid_t pid = fork();
+
+    CHECK(pid >= 0);
+    if (pid == 0) {
+        char text[8];
+
+        snprintf(text, sizeof(text), "%u", (unsigned)port);
+        execl("/proc/self/exe", "test_ucx_hostile", "stranger", text, (char *)NULL);
+        _exit(1);
+    }
+    CHECK(waitpid(pid, &status, 0) == pid && status == 0);
+    CHECK(tp_link_ready(e[1].link) == VB_AGAIN && e[1].received + e[1].placed == 0);
+    CHECK(tp_link_connect(e[1].link, &a) == VB_OK && tp_link_connect(e[0].link, &b) == VB_OK);
+    CHECK(settled(&e[0]) == VB_OK && settled(&e[1]) == VB_OK);
+    exchange(e);
+    pair_close(e);
+    return 0;
+}
+
+int main(int argc, char **argv)
+{
+    int failed = 0;
+
+    vb_log_init();
+    if (argc == 3 && strcmp(argv[1], "stranger") == 0)
+        stranger((uint16_t)atoi(argv[2]));
+    failed += test_run("wrong_key_is_refused_and_a_right_one_still_gets_in",
+                       wrong_key_is_refused_and_a_right_one_still_gets_in);
+    failed += test_run("garbage_at_the_port_does_no_harm", garbage_at_the_port_does_no_harm);
+    failed += test_run("connection_without_token_is_closed_in_time",
+                       connection_without_token_is_closed_in_time);
+    return failed == 0 ? 0 : 1;
+}
