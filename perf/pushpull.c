@@ -24,9 +24,11 @@
 #include <sys/socket.h>
 #include <sys/wait.h>
 
+#define ROUND_S 0.1
+
 struct result {
     bool ok;
-    double value, baseline, spread, first;
+    double value, value_spread, baseline, spread, first;
     char way[160];
 };
 
@@ -152,7 +154,7 @@ static double time_add(float *x, const float *y, size_t elems, uint64_t n)
 
 static uint64_t repeats(double seconds)
 {
-    return seconds <= 0 || seconds > 0.03 ? 1 : (uint64_t)(0.03 / seconds) + 1;
+    return seconds <= 0 || seconds > ROUND_S ? 1 : (uint64_t)(ROUND_S / seconds) + 1;
 }
 
 static bool measure(struct rig *r, uint64_t bytes, struct result *out)
@@ -185,6 +187,7 @@ static bool measure(struct rig *r, uint64_t bytes, struct result *out)
         }
     }
     out->value = ok ? bench_median(a, BENCH_ROUNDS) : -1;
+    out->value_spread = ok ? bench_spread(a, BENCH_ROUNDS) : -1;
     out->spread = ok ? bench_spread(b, BENCH_ROUNDS) : -1;
     out->baseline = ok ? bench_median(b, BENCH_ROUNDS) : -1;
     tp_node_close(own);
@@ -252,7 +255,7 @@ static bool one_case(const struct bench_out *o, uint64_t bytes, enum cl_transpor
                                                 : bytes == UINT64_C(64) << 20 ? 1.25
                                                                               : -1,
                                         .goal_of_value = tiny,
-                                        .noisy = res.spread > 0.1,
+                                        .noisy = (tiny ? res.value_spread : res.spread) > 0.1,
                                         .first = res.first,
                                         .label = label });
     return true;

@@ -26,6 +26,7 @@ struct tp_port {
     unsigned index;
     struct tp_port_params cb;
     struct wake wake;                    /* word in the node's shared port page */
+    uint64_t usual_wait_ns;              /* how long waits that found something took lately */
     atomic_bool nudged;                  /* tp_wake was called */
     struct tp_op *done_head, *done_tail; /* finished ops whose done has not run yet */
 };
