@@ -4,52 +4,14 @@
  * workers. A PARAM message per (worker, chunk) has its own op; when the ring is full it waits in a
  * list, and while one is still in flight the newer epoch waits in its struct.
  */
-#include "ps/lane.h"
+#include "ps/lane_priv.h"
 
 #define LOG_MOD "ps"
 #include "base/log.h"
-#include "ps/engine.h"
-#include "ps/landing.h"
 #include "ps/wire.h"
 
 #include <inttypes.h>
 #include <string.h>
-#include <sys/mman.h>
-
-struct param_send {
-    struct tp_op op;
-    struct lane *lane;
-    struct param_send *next; /* in the list of those that wait for room */
-    uint32_t worker, chunk;
-    uint64_t epoch;
-    bool busy, again, waiting;
-};
-
-struct lane {
-    struct lane_params p;
-    struct tp_port *port;
-    const struct kn_ops *kn;
-    uint32_t first, nchunks; /* chunk k of the lane is chunk first + k * nlanes of the table */
-    uint64_t range_offset;
-    char *params;                    /* the range */
-    float *state;                    /* optimizer state, chunk after chunk */
-    uint64_t state_bytes, *state_at; /* per chunk, in floats */
-    struct ps_engine *engine;
-    struct ps_action *actions;
-    const float **grad;      /* per (chunk, worker): the kept gradient */
-    const float **gather;    /* scratch of one apply */
-    struct param_send *send; /* per (worker, chunk) */
-    struct param_send *wait_head, *wait_tail;
-    struct tp_link **link; /* per worker */
-    struct landing landing;
-    atomic_uchar *has_value; /* per chunk, for place */
-    enum vb_st broken;
-};
-
-static const struct ps_chunk *chunk_of(const struct lane *l, uint32_t k)
-{
-    return &l->p.table->chunk[l->first + k * l->p.table->nlanes];
-}
 
 static uint32_t worker_of(const struct lane *l, const struct tp_link *link)
 {
@@ -78,7 +40,7 @@ static void wait_for_room(struct lane *l, struct param_send *s)
 
 static void send_param(struct lane *l, struct param_send *s)
 {
-    const struct ps_chunk *c = chunk_of(l, s->chunk);
+    const struct ps_chunk *c = lane_chunk(l, s->chunk);
     struct tp_link *link = l->link[s->worker];
     const struct ps_hdr h = { .version = PS_WIRE_VERSION,
                               .kind = PS_PARAM,
@@ -104,7 +66,7 @@ static void send_param(struct lane *l, struct param_send *s)
         l->broken = st;
 }
 
-static void param_sent(struct tp_op *op, enum vb_st st)
+void lane_param_sent(struct tp_op *op, enum vb_st st)
 {
     struct param_send *s = container_of(op, struct param_send, op);
 
@@ -145,7 +107,7 @@ static void publish(struct lane *l, const struct ps_action *a)
 
 static void apply(struct lane *l, const struct ps_action *a)
 {
-    const struct ps_chunk *c = chunk_of(l, a->chunk);
+    const struct ps_chunk *c = lane_chunk(l, a->chunk);
     const size_t n = c->bytes / sizeof(float), per = kn_opt_state(l->p.optimizer->kind);
     float *m = per > 0 ? l->state + l->state_at[a->chunk] : NULL;
     size_t ng = 0;
@@ -165,7 +127,7 @@ static void apply(struct lane *l, const struct ps_action *a)
 
 static void store(struct lane *l, const struct ps_action *a, const struct tp_rx *rx)
 {
-    const struct ps_chunk *c = chunk_of(l, a->chunk);
+    const struct ps_chunk *c = lane_chunk(l, a->chunk);
 
     if (rx->payload != param_at(l, c)) /* it may have landed in place */
         memcpy(param_at(l, c), rx->payload, c->bytes);
@@ -197,7 +159,7 @@ static void carry_out(struct lane *l, const struct ps_action *a, const struct tp
     }
 }
 
-static void step(struct lane *l, const struct ps_event *ev, const struct tp_rx *rx)
+void lane_step(struct lane *l, const struct ps_event *ev, const struct tp_rx *rx)
 {
     size_t n = 0;
     const enum vb_st st = ps_engine_step(l->engine, ev, l->actions, &n);
@@ -228,7 +190,7 @@ static uint32_t local_chunk(const struct lane *l, uint32_t chunk)
     return (chunk - l->first) / l->p.table->nlanes;
 }
 
-static void on_msg(void *arg, const struct tp_rx *rx)
+void lane_on_msg(void *arg, const struct tp_rx *rx)
 {
     static const enum ps_event_kind event_of[] = { [PS_INIT] = PS_EV_INIT,
                                                    [PS_PUSH] = PS_EV_PUSH,
@@ -252,15 +214,15 @@ static void on_msg(void *arg, const struct tp_rx *rx)
         ev.chunk = local_chunk(l, h.chunk);
     else if (h.flags == PS_FINISHED)
         ev.kind = PS_EV_FINISHED;
-    step(l, &ev, rx);
+    lane_step(l, &ev, rx);
     if (l->broken == VB_PROTO)
         log_error("worker %u sent a message out of turn (kind %u, clock %" PRIu64 ")", h.worker,
                   h.kind, h.clock);
 }
 
 /* thread: transport. Reads only what does not change, and atomics. */
-static void *place(void *arg, struct tp_link *link, const void *hdr, uint32_t hdr_bytes,
-                   uint64_t payload_bytes)
+void *lane_place(void *arg, struct tp_link *link, const void *hdr, uint32_t hdr_bytes,
+                 uint64_t payload_bytes)
 {
     struct lane *l = arg;
     struct ps_hdr h;
@@ -272,132 +234,10 @@ static void *place(void *arg, struct tp_link *link, const void *hdr, uint32_t hd
 
     if (h.kind == PS_INIT)
         return atomic_load_explicit(&l->has_value[k], memory_order_acquire) == 0
-                   ? param_at(l, chunk_of(l, k))
+                   ? param_at(l, lane_chunk(l, k))
                    : NULL;
     const enum vb_st st = landing_open(&l->landing, k, h.worker, &at);
     return st == VB_AGAIN ? TP_PLACE_LATER : st == VB_OK ? at : NULL;
-}
-
-/* ---- life ---- */
-
-static enum vb_st make_state(struct lane *l)
-{
-    const size_t per = kn_opt_state(l->p.optimizer->kind);
-    uint64_t floats = 0;
-
-    l->state_at = calloc(VB_MAX(l->nchunks, 1u), sizeof(*l->state_at));
-    if (l->state_at == NULL)
-        return VB_NOMEM;
-    for (uint32_t k = 0; k < l->nchunks; k++) {
-        l->state_at[k] = floats;
-        floats += per * chunk_of(l, k)->bytes / sizeof(float);
-    }
-    l->state_bytes = floats * sizeof(float);
-    if (floats == 0)
-        return VB_OK;
-    l->state = mmap(NULL, l->state_bytes, PROT_READ | PROT_WRITE,
-                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
-    if (l->state == MAP_FAILED) {
-        l->state = NULL;
-        log_error("no memory for %" PRIu64 " bytes of optimizer state", l->state_bytes);
-        return VB_NOMEM;
-    }
-    return VB_OK;
-}
-
-static enum vb_st make_engine(struct lane *l)
-{
-    const struct ps_engine_params ep = { .nworkers = l->p.nworkers, .nchunks = l->nchunks };
-    const size_t bytes = ps_engine_bytes(&ep);
-    void *mem = bytes == 0 ? NULL : calloc(1, bytes);
-
-    if (mem == NULL)
-        return VB_NOMEM;
-    l->engine = ps_engine_init(mem, &ep);
-    l->actions = calloc(ps_engine_max_actions(&ep), sizeof(*l->actions));
-    if (l->actions == NULL)
-        return VB_NOMEM;
-    for (uint32_t w = 0; w < l->p.nworkers; w++)
-        step(l, &(struct ps_event){ .kind = PS_EV_JOINED, .worker = w }, NULL);
-    return VB_OK;
-}
-
-static enum vb_st make_sends(struct lane *l)
-{
-    const size_t n = (size_t)VB_MAX(l->nchunks, 1u) * l->p.nworkers;
-
-    l->grad = calloc(n, sizeof(*l->grad));
-    l->gather = calloc(l->p.nworkers, sizeof(*l->gather));
-    l->send = calloc(n, sizeof(*l->send));
-    l->link = calloc(l->p.nworkers, sizeof(struct tp_link *));
-    l->has_value = calloc(VB_MAX(l->nchunks, 1u), sizeof(*l->has_value));
-    if (l->grad == NULL || l->gather == NULL || l->send == NULL || l->link == NULL ||
-        l->has_value == NULL)
-        return VB_NOMEM;
-    for (uint32_t w = 0; w < l->p.nworkers; w++)
-        for (uint32_t k = 0; k < l->nchunks; k++) {
-            struct param_send *s = &l->send[(size_t)w * l->nchunks + k];
-
-            *s = (struct param_send){ .lane = l, .worker = w, .chunk = k };
-            s->op.done = param_sent;
-        }
-    return VB_OK;
-}
-
-static void find_chunks(struct lane *l)
-{
-    const struct ps_table *t = l->p.table;
-    const uint32_t n = ps_range_chunks(t, l->p.ps, &l->first);
-
-    l->first += l->p.lane;
-    l->nchunks = n > l->p.lane ? (n - l->p.lane + t->nlanes - 1) / t->nlanes : 0;
-    l->range_offset = l->p.ps * t->range_bytes;
-}
-
-enum vb_st lane_create(const struct lane_params *p, struct lane **lane_out)
-{
-    struct lane *l = calloc(1, sizeof(*l));
-    enum vb_st st = VB_NOMEM;
-
-    if (l == NULL)
-        return st;
-    l->p = *p;
-    l->port = tp_port(p->node, p->lane);
-    l->kn = kn_best();
-    l->params = tp_region_base(p->node, p->region);
-    find_chunks(l);
-    if ((st = make_state(l)) != VB_OK || (st = make_engine(l)) != VB_OK ||
-        (st = make_sends(l)) != VB_OK)
-        goto fail;
-    st = landing_init(&l->landing, l->nchunks, p->nworkers,
-                      l->nchunks > 0 ? chunk_of(l, 0)->bytes : 0, p->landing_bytes);
-    if (st != VB_OK)
-        goto fail;
-    tp_port_set(l->port, &(struct tp_port_params){ .arg = l, .on_msg = on_msg, .place = place });
-    *lane_out = l;
-    return VB_OK;
-
-fail:
-    lane_destroy(l);
-    return st;
-}
-
-void lane_destroy(struct lane *l)
-{
-    if (l == NULL)
-        return;
-    landing_fini(&l->landing);
-    if (l->state != NULL)
-        munmap(l->state, l->state_bytes);
-    free(l->state_at);
-    free(l->engine);
-    free(l->actions);
-    free(l->grad);
-    free(l->gather);
-    free(l->send);
-    free(l->link);
-    free(l->has_value);
-    free(l);
 }
 
 void lane_link(struct lane *l, uint32_t worker, struct tp_link *link)

@@ -1,43 +1,10 @@
-#include "worker/exchange.h"
+#include "worker/exchange_priv.h"
 
 #define LOG_MOD "worker"
 #include "base/log.h"
 #include "ps/wire.h"
 
-#include <inttypes.h>
 #include <string.h>
-#include <sys/mman.h>
-
-struct out_msg {
-    struct tp_op op;
-    struct exchange *x;
-    struct out_msg *next;
-    uint32_t ps, lane;
-    uint64_t
-        again; /* clock + 1 of a push that became due while the last was still in flight; 0: none */
-    uint32_t again_samples;
-    bool busy;
-};
-
-struct exchange {
-    struct exchange_params p;
-    struct tp_port *port;
-    uint32_t region;
-    char *window;
-    void *reserved; /* the window's address space, with room to align it */
-    uint64_t reserved_bytes;
-    struct tp_link **link; /* per ps */
-    struct out_msg *push;  /* per chunk */
-    struct out_msg *tick;  /* per (ps, lane) */
-    struct out_msg *wait_head, *wait_tail;
-    uint64_t *epoch;     /* per chunk: landed epoch + 1 */
-    uint32_t *behind;    /* per variable: chunks that have not landed at var_epoch yet */
-    uint64_t *var_epoch; /* per variable: epoch + 1 that is being waited for */
-    uint64_t *sent;      /* per (ps, lane): pushes so far */
-    uint64_t pushed_bytes, pulled_bytes;
-    uint32_t nbusy;
-    enum vb_st broken;
-};
 
 /* ---- sending ---- */
 
@@ -139,7 +106,7 @@ void exchange_finish(struct exchange *x)
     }
 }
 
-static void sent(struct tp_op *op, enum vb_st st)
+void exchange_sent(struct tp_op *op, enum vb_st st)
 {
     struct out_msg *m = container_of(op, struct out_msg, op);
     struct exchange *x = m->x;
@@ -185,7 +152,7 @@ static enum vb_st check(const struct exchange *x, struct tp_link *link, const vo
     return ps_hdr_check(&from, hdr, hdr_bytes, payload_bytes, out);
 }
 
-static void on_msg(void *arg, const struct tp_rx *rx)
+void exchange_on_msg(void *arg, const struct tp_rx *rx)
 {
     struct exchange *x = arg;
     struct ps_hdr h;
@@ -208,8 +175,8 @@ static void on_msg(void *arg, const struct tp_rx *rx)
 }
 
 /* thread: transport. Parameters come only after this worker's push, when nothing reads them. */
-static void *place(void *arg, struct tp_link *link, const void *hdr, uint32_t hdr_bytes,
-                   uint64_t payload_bytes)
+void *exchange_place(void *arg, struct tp_link *link, const void *hdr, uint32_t hdr_bytes,
+                     uint64_t payload_bytes)
 {
     struct exchange *x = arg;
     struct ps_hdr h;
@@ -256,116 +223,6 @@ bool exchange_missing(const struct exchange *x, uint64_t clock, uint32_t *ps_out
         return false;
     *ps_out = t->chunk[worst].ps;
     return true;
-}
-
-/* ---- life ---- */
-
-static enum vb_st make_messages(struct exchange *x)
-{
-    const struct ps_table *t = x->p.table;
-    const uint32_t nlanes = t->nps * t->nlanes;
-
-    x->link = calloc(t->nps, sizeof(struct tp_link *));
-    x->push = calloc(t->nchunks, sizeof(*x->push));
-    x->tick = calloc(nlanes, sizeof(*x->tick));
-    x->sent = calloc(nlanes, sizeof(*x->sent));
-    x->epoch = calloc(t->nchunks, sizeof(*x->epoch));
-    x->behind = calloc(t->nvars, sizeof(*x->behind));
-    x->var_epoch = calloc(t->nvars, sizeof(*x->var_epoch));
-    if (x->link == NULL || x->push == NULL || x->tick == NULL || x->sent == NULL ||
-        x->epoch == NULL || x->behind == NULL || x->var_epoch == NULL)
-        return VB_NOMEM;
-    for (uint32_t c = 0; c < t->nchunks; c++) {
-        x->push[c] = (struct out_msg){ .x = x, .ps = t->chunk[c].ps, .lane = t->chunk[c].lane };
-        x->push[c].op.done = sent;
-    }
-    for (uint32_t i = 0; i < nlanes; i++) {
-        x->tick[i] = (struct out_msg){ .x = x, .ps = i / t->nlanes, .lane = i % t->nlanes };
-        x->tick[i].op.done = sent;
-    }
-    for (uint32_t v = 0; v < t->nvars; v++) {
-        uint32_t first = 0;
-
-        x->behind[v] = ps_var_chunks(t, v, &first);
-    }
-    return VB_OK;
-}
-
-static enum vb_st reserve_window(struct exchange *x)
-{
-    const struct ps_table *t = x->p.table;
-
-    x->reserved_bytes = t->nps * t->range_bytes + t->page_bytes;
-    x->reserved = mmap(NULL, x->reserved_bytes, PROT_READ | PROT_WRITE,
-                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (x->reserved == MAP_FAILED) {
-        x->reserved = NULL;
-        log_error("no address space for %" PRIu64 " bytes of parameters: %m", x->reserved_bytes);
-        return VB_NOMEM;
-    }
-    x->window = (char *)x->reserved +
-                (vb_round_up((uintptr_t)x->reserved, t->page_bytes) - (uintptr_t)x->reserved);
-    return VB_OK;
-}
-
-enum vb_st exchange_open(const struct exchange_params *p, struct exchange **x_out)
-{
-    struct exchange *x = calloc(1, sizeof(*x));
-    enum vb_st st = VB_NOMEM;
-
-    if (x == NULL)
-        return st;
-    x->p = *p;
-    x->port = tp_port(p->node, 0);
-    if (reserve_window(x) != VB_OK)
-        goto fail;
-    st = make_messages(x);
-    if (st == VB_OK)
-        st = tp_region_new(p->node, vb_round_up(p->table->line_bytes, p->table->page_bytes),
-                           p->table->page_bytes == PS_HUGE_PAGE, &x->region);
-    if (st != VB_OK)
-        goto fail;
-    tp_port_set(x->port, &(struct tp_port_params){ .arg = x, .on_msg = on_msg, .place = place });
-    *x_out = x;
-    return VB_OK;
-
-fail:
-    exchange_close(x);
-    return st;
-}
-
-enum vb_st exchange_connect(struct exchange *x, struct tp_link *const *link)
-{
-    const struct ps_table *t = x->p.table;
-
-    for (uint32_t ps = 0; ps < t->nps; ps++) {
-        const void *at = NULL;
-
-        x->link[ps] = link[ps];
-        if (tp_link_way(link[ps]) != TP_MAP || ps_range_used(t, ps) == 0)
-            continue;
-        const enum vb_st st =
-            tp_link_map(link[ps], 0, ps_range_region(t, ps), x->window + ps * t->range_bytes, &at);
-        if (st != VB_OK)
-            return st;
-    }
-    return VB_OK;
-}
-
-void exchange_close(struct exchange *x)
-{
-    if (x == NULL)
-        return;
-    if (x->reserved != NULL)
-        munmap(x->reserved, x->reserved_bytes);
-    free(x->link);
-    free(x->push);
-    free(x->tick);
-    free(x->sent);
-    free(x->epoch);
-    free(x->behind);
-    free(x->var_epoch);
-    free(x);
 }
 
 const float *exchange_param(const struct exchange *x, uint32_t var)

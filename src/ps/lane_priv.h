@@ -1,0 +1,51 @@
+/* lane_priv.h - the lane's inside, shared by lane.c (every message) and lane_setup.c (once). */
+#ifndef PS_LANE_PRIV_H
+#define PS_LANE_PRIV_H
+
+#include "ps/engine.h"
+#include "ps/landing.h"
+#include "ps/lane.h"
+
+struct param_send {
+    struct tp_op op;
+    struct lane *lane;
+    struct param_send *next; /* in the list of those that wait for room */
+    uint32_t worker, chunk;
+    uint64_t epoch;
+    bool busy, again, waiting;
+};
+
+struct lane {
+    struct lane_params p;
+    struct tp_port *port;
+    const struct kn_ops *kn;
+    uint32_t first, nchunks; /* chunk k of the lane is chunk first + k * nlanes of the table */
+    uint64_t range_offset;
+    char *params;                    /* the range */
+    float *state;                    /* optimizer state, chunk after chunk */
+    uint64_t state_bytes, *state_at; /* per chunk, in floats */
+    struct ps_engine *engine;
+    struct ps_action *actions;
+    const float **grad;      /* per (chunk, worker): the kept gradient */
+    const float **gather;    /* scratch of one apply */
+    struct param_send *send; /* per (worker, chunk) */
+    struct param_send *wait_head, *wait_tail;
+    struct tp_link **link; /* per worker */
+    struct landing landing;
+    atomic_uchar *has_value; /* per chunk, for place */
+    enum vb_st broken;
+};
+
+static inline const struct ps_chunk *lane_chunk(const struct lane *l, uint32_t k)
+{
+    return &l->p.table->chunk[l->first + k * l->p.table->nlanes];
+}
+
+/* lane.c: what set-up puts in place. */
+void lane_on_msg(void *arg, const struct tp_rx *rx);
+void *lane_place(void *arg, struct tp_link *link, const void *hdr, uint32_t hdr_bytes,
+                 uint64_t payload_bytes);
+void lane_param_sent(struct tp_op *op, enum vb_st st);
+void lane_step(struct lane *l, const struct ps_event *ev, const struct tp_rx *rx);
+
+#endif

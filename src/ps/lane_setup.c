@@ -1,0 +1,128 @@
+#include "ps/lane_priv.h"
+
+#define LOG_MOD "ps"
+#include "base/log.h"
+
+#include <inttypes.h>
+#include <sys/mman.h>
+
+static enum vb_st make_state(struct lane *l)
+{
+    const size_t per = kn_opt_state(l->p.optimizer->kind);
+    uint64_t floats = 0;
+
+    l->state_at = calloc(VB_MAX(l->nchunks, 1u), sizeof(*l->state_at));
+    if (l->state_at == NULL)
+        return VB_NOMEM;
+    for (uint32_t k = 0; k < l->nchunks; k++) {
+        l->state_at[k] = floats;
+        floats += per * lane_chunk(l, k)->bytes / sizeof(float);
+    }
+    l->state_bytes = floats * sizeof(float);
+    if (floats == 0)
+        return VB_OK;
+    l->state = mmap(NULL, l->state_bytes, PROT_READ | PROT_WRITE,
+                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+    if (l->state == MAP_FAILED) {
+        l->state = NULL;
+        log_error("no memory for %" PRIu64 " bytes of optimizer state", l->state_bytes);
+        return VB_NOMEM;
+    }
+    return VB_OK;
+}
+
+static enum vb_st make_engine(struct lane *l)
+{
+    const struct ps_engine_params ep = { .nworkers = l->p.nworkers, .nchunks = l->nchunks };
+    const size_t bytes = ps_engine_bytes(&ep);
+    void *mem = bytes == 0 ? NULL : calloc(1, bytes);
+
+    if (mem == NULL)
+        return VB_NOMEM;
+    l->engine = ps_engine_init(mem, &ep);
+    l->actions = calloc(ps_engine_max_actions(&ep), sizeof(*l->actions));
+    if (l->actions == NULL)
+        return VB_NOMEM;
+    for (uint32_t w = 0; w < l->p.nworkers; w++)
+        lane_step(l, &(struct ps_event){ .kind = PS_EV_JOINED, .worker = w }, NULL);
+    return VB_OK;
+}
+
+static enum vb_st make_sends(struct lane *l)
+{
+    const size_t n = (size_t)VB_MAX(l->nchunks, 1u) * l->p.nworkers;
+
+    l->grad = calloc(n, sizeof(*l->grad));
+    l->gather = calloc(l->p.nworkers, sizeof(*l->gather));
+    l->send = calloc(n, sizeof(*l->send));
+    l->link = calloc(l->p.nworkers, sizeof(struct tp_link *));
+    l->has_value = calloc(VB_MAX(l->nchunks, 1u), sizeof(*l->has_value));
+    if (l->grad == NULL || l->gather == NULL || l->send == NULL || l->link == NULL ||
+        l->has_value == NULL)
+        return VB_NOMEM;
+    for (uint32_t w = 0; w < l->p.nworkers; w++)
+        for (uint32_t k = 0; k < l->nchunks; k++) {
+            struct param_send *s = &l->send[(size_t)w * l->nchunks + k];
+
+            *s = (struct param_send){ .lane = l, .worker = w, .chunk = k };
+            s->op.done = lane_param_sent;
+        }
+    return VB_OK;
+}
+
+static void find_chunks(struct lane *l)
+{
+    const struct ps_table *t = l->p.table;
+    const uint32_t n = ps_range_chunks(t, l->p.ps, &l->first);
+
+    l->first += l->p.lane;
+    l->nchunks = n > l->p.lane ? (n - l->p.lane + t->nlanes - 1) / t->nlanes : 0;
+    l->range_offset = l->p.ps * t->range_bytes;
+}
+
+enum vb_st lane_create(const struct lane_params *p, struct lane **lane_out)
+{
+    struct lane *l = calloc(1, sizeof(*l));
+    enum vb_st st = VB_NOMEM;
+
+    if (l == NULL)
+        return st;
+    l->p = *p;
+    l->port = tp_port(p->node, p->lane);
+    l->kn = kn_best();
+    l->params = tp_region_base(p->node, p->region);
+    find_chunks(l);
+    if ((st = make_state(l)) != VB_OK || (st = make_engine(l)) != VB_OK ||
+        (st = make_sends(l)) != VB_OK)
+        goto fail;
+    st = landing_init(&l->landing, l->nchunks, p->nworkers,
+                      l->nchunks > 0 ? lane_chunk(l, 0)->bytes : 0, p->landing_bytes);
+    if (st != VB_OK)
+        goto fail;
+    tp_port_set(l->port,
+                &(struct tp_port_params){ .arg = l, .on_msg = lane_on_msg, .place = lane_place });
+    *lane_out = l;
+    return VB_OK;
+
+fail:
+    lane_destroy(l);
+    return st;
+}
+
+void lane_destroy(struct lane *l)
+{
+    if (l == NULL)
+        return;
+    landing_fini(&l->landing);
+    if (l->state != NULL)
+        munmap(l->state, l->state_bytes);
+    free(l->state_at);
+    free(l->engine);
+    free(l->actions);
+    free(l->grad);
+    free(l->gather);
+    free(l->send);
+    free(l->link);
+    free(l->has_value);
+    free(l);
+}

@@ -1,0 +1,44 @@
+/* exchange_priv.h - the exchange's inside, shared by exchange.c (every message) and exchange_setup.c. */
+#ifndef WORKER_EXCHANGE_PRIV_H
+#define WORKER_EXCHANGE_PRIV_H
+
+#include "worker/exchange.h"
+
+struct out_msg {
+    struct tp_op op;
+    struct exchange *x;
+    struct out_msg *next;
+    uint32_t ps, lane;
+    uint64_t
+        again; /* clock + 1 of a push that became due while the last was still in flight; 0: none */
+    uint32_t again_samples;
+    bool busy;
+};
+
+struct exchange {
+    struct exchange_params p;
+    struct tp_port *port;
+    uint32_t region;
+    char *window;
+    void *reserved; /* the window's address space, with room to align it */
+    uint64_t reserved_bytes;
+    struct tp_link **link; /* per ps */
+    struct out_msg *push;  /* per chunk */
+    struct out_msg *tick;  /* per (ps, lane) */
+    struct out_msg *wait_head, *wait_tail;
+    uint64_t *epoch;     /* per chunk: landed epoch + 1 */
+    uint32_t *behind;    /* per variable: chunks that have not landed at var_epoch yet */
+    uint64_t *var_epoch; /* per variable: epoch + 1 that is being waited for */
+    uint64_t *sent;      /* per (ps, lane): pushes so far */
+    uint64_t pushed_bytes, pulled_bytes;
+    uint32_t nbusy;
+    enum vb_st broken;
+};
+
+/* exchange.c: what set-up puts in place. */
+void exchange_on_msg(void *arg, const struct tp_rx *rx);
+void *exchange_place(void *arg, struct tp_link *link, const void *hdr, uint32_t hdr_bytes,
+                     uint64_t payload_bytes);
+void exchange_sent(struct tp_op *op, enum vb_st st);
+
+#endif

@@ -1,0 +1,116 @@
+#include "worker/exchange_priv.h"
+
+#define LOG_MOD "worker"
+#include "base/log.h"
+
+#include <inttypes.h>
+#include <sys/mman.h>
+
+static enum vb_st make_messages(struct exchange *x)
+{
+    const struct ps_table *t = x->p.table;
+    const uint32_t nlanes = t->nps * t->nlanes;
+
+    x->link = calloc(t->nps, sizeof(struct tp_link *));
+    x->push = calloc(t->nchunks, sizeof(*x->push));
+    x->tick = calloc(nlanes, sizeof(*x->tick));
+    x->sent = calloc(nlanes, sizeof(*x->sent));
+    x->epoch = calloc(t->nchunks, sizeof(*x->epoch));
+    x->behind = calloc(t->nvars, sizeof(*x->behind));
+    x->var_epoch = calloc(t->nvars, sizeof(*x->var_epoch));
+    if (x->link == NULL || x->push == NULL || x->tick == NULL || x->sent == NULL ||
+        x->epoch == NULL || x->behind == NULL || x->var_epoch == NULL)
+        return VB_NOMEM;
+    for (uint32_t c = 0; c < t->nchunks; c++) {
+        x->push[c] = (struct out_msg){ .x = x, .ps = t->chunk[c].ps, .lane = t->chunk[c].lane };
+        x->push[c].op.done = exchange_sent;
+    }
+    for (uint32_t i = 0; i < nlanes; i++) {
+        x->tick[i] = (struct out_msg){ .x = x, .ps = i / t->nlanes, .lane = i % t->nlanes };
+        x->tick[i].op.done = exchange_sent;
+    }
+    for (uint32_t v = 0; v < t->nvars; v++) {
+        uint32_t first = 0;
+
+        x->behind[v] = ps_var_chunks(t, v, &first);
+    }
+    return VB_OK;
+}
+
+static enum vb_st reserve_window(struct exchange *x)
+{
+    const struct ps_table *t = x->p.table;
+
+    x->reserved_bytes = t->nps * t->range_bytes + t->page_bytes;
+    x->reserved = mmap(NULL, x->reserved_bytes, PROT_READ | PROT_WRITE,
+                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (x->reserved == MAP_FAILED) {
+        x->reserved = NULL;
+        log_error("no address space for %" PRIu64 " bytes of parameters: %m", x->reserved_bytes);
+        return VB_NOMEM;
+    }
+    x->window = (char *)x->reserved +
+                (vb_round_up((uintptr_t)x->reserved, t->page_bytes) - (uintptr_t)x->reserved);
+    return VB_OK;
+}
+
+enum vb_st exchange_open(const struct exchange_params *p, struct exchange **x_out)
+{
+    struct exchange *x = calloc(1, sizeof(*x));
+    enum vb_st st = VB_NOMEM;
+
+    if (x == NULL)
+        return st;
+    x->p = *p;
+    x->port = tp_port(p->node, 0);
+    if (reserve_window(x) != VB_OK)
+        goto fail;
+    st = make_messages(x);
+    if (st == VB_OK)
+        st = tp_region_new(p->node, vb_round_up(p->table->line_bytes, p->table->page_bytes),
+                           p->table->page_bytes == PS_HUGE_PAGE, &x->region);
+    if (st != VB_OK)
+        goto fail;
+    tp_port_set(x->port, &(struct tp_port_params){
+                             .arg = x, .on_msg = exchange_on_msg, .place = exchange_place });
+    *x_out = x;
+    return VB_OK;
+
+fail:
+    exchange_close(x);
+    return st;
+}
+
+enum vb_st exchange_connect(struct exchange *x, struct tp_link *const *link)
+{
+    const struct ps_table *t = x->p.table;
+
+    for (uint32_t ps = 0; ps < t->nps; ps++) {
+        const void *at = NULL;
+
+        x->link[ps] = link[ps];
+        if (tp_link_way(link[ps]) != TP_MAP || ps_range_used(t, ps) == 0)
+            continue;
+        const enum vb_st st =
+            tp_link_map(link[ps], 0, ps_range_region(t, ps), x->window + ps * t->range_bytes, &at);
+        if (st != VB_OK)
+            return st;
+    }
+    return VB_OK;
+}
+
+void exchange_close(struct exchange *x)
+{
+    if (x == NULL)
+        return;
+    if (x->reserved != NULL)
+        munmap(x->reserved, x->reserved_bytes);
+    free(x->link);
+    free(x->push);
+    free(x->tick);
+    free(x->sent);
+    free(x->epoch);
+    free(x->behind);
+    free(x->var_epoch);
+    free(x);
+}
