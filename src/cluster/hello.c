@@ -20,8 +20,7 @@ const char *hello_reason_str(enum hello_reason r)
         [HELLO_AUTH] = "one side runs without a job secret, give all tasks the same one",
         [HELLO_SECRET] = "the job secret or the ClusterSpec differs, give all tasks the same ones",
         [HELLO_CONFIG] = "started with another job file or options",
-        [HELLO_WAY] = "transport map needs all tasks on one host (the job's unix socket cannot be "
-                      "reached), use --transport auto",
+        [HELLO_WAY] = "transport map is for tasks on one host, use --transport auto",
         [HELLO_DUPLICATE] = "this task is already in the run, check that it is started once",
     };
 
