@@ -1,6 +1,7 @@
 #include "cmd/events.h"
 
 #include <jansson.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -24,7 +25,12 @@ static json_t *num(uint64_t n)
     return json_integer((json_int_t)n);
 }
 
-/* A fraction, or null where there is none. */
+/* null where there is none: JSON knows neither infinity nor NaN. */
+static json_t *real(double x)
+{
+    return isfinite(x) ? json_real(x) : json_null();
+}
+
 static json_t *fraction(double x)
 {
     return x < 0 ? json_null() : json_real(x);
@@ -45,20 +51,20 @@ static void add_progress(json_t *o, const struct wk_report *r)
     json_object_set_new(o, "epochs", num(r->epochs));
     json_object_set_new(o, "step", num(r->step));
     json_object_set_new(o, "steps", num(r->steps));
-    json_object_set_new(o, "samples_per_s", json_real(r->samples_per_s));
-    json_object_set_new(o, "loss", json_real(r->loss));
-    json_object_set_new(o, "eta_s", json_real(r->eta_s));
+    json_object_set_new(o, "samples_per_s", real(r->samples_per_s));
+    json_object_set_new(o, "loss", real(r->loss));
+    json_object_set_new(o, "eta_s", real(r->eta_s));
 }
 
 static void add_epoch(json_t *o, const struct wk_report *r)
 {
     json_object_set_new(o, "epoch", num(r->epoch));
     json_object_set_new(o, "epochs", num(r->epochs));
-    json_object_set_new(o, "loss", json_real(r->loss));
+    json_object_set_new(o, "loss", real(r->loss));
     json_object_set_new(o, "test_accuracy", fraction(r->test_accuracy));
     json_object_set_new(o, "seconds", json_real(r->seconds));
     json_object_set_new(o, "samples", num(r->samples));
-    json_object_set_new(o, "samples_per_s", json_real(r->samples_per_s));
+    json_object_set_new(o, "samples_per_s", real(r->samples_per_s));
 }
 
 static void add_link(json_t *o, const struct events *e, const struct wk_report *r)
@@ -80,7 +86,7 @@ static void add_done(json_t *o, const struct wk_report *r)
     json_object_set_new(o, "steps", num(r->steps));
     json_object_set_new(o, "samples", num(r->samples));
     json_object_set_new(o, "seconds", json_real(r->seconds));
-    json_object_set_new(o, "samples_per_s", json_real(r->samples_per_s));
+    json_object_set_new(o, "samples_per_s", real(r->samples_per_s));
     json_object_set_new(o, "test_accuracy", fraction(r->test_accuracy));
     json_object_set_new(o, "best_test_accuracy", fraction(r->best_test_accuracy));
     json_object_set_new(o, "params_crc32c", json_string(crc));

@@ -29,6 +29,8 @@ static const struct opt job_opts[] = {
       0, 1024, AT(chunk_kib) },
     { "start_timeout", OPT_U64, "60", "S", "seconds until every task must have come", 1, 86400,
       AT(start_timeout) },
+    { "step_timeout", OPT_U64, "600", "S", "seconds that a step may wait for a task that is alive", 1,
+      86400, AT(step_timeout) },
     { "transport", OPT_ENUM, "auto", "WAY", "how tasks talk", AT(transport), .names = transports },
     { "mode", OPT_ENUM, "sync", "MODE", "how steps are kept together", AT(mode), .names = modes },
     { "json", OPT_FLAG, "false", NULL, "results as JSON, a line each", AT(json) },

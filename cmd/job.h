@@ -34,7 +34,7 @@ struct job {
     uint64_t batch, epochs, seed;
     uint64_t ps, workers, virtual_workers, threads; /* virtual_workers 0: workers */
     uint64_t chunk_kib;                             /* 0: chosen */
-    uint64_t start_timeout;                         /* seconds */
+    uint64_t start_timeout, step_timeout;           /* seconds */
     enum cl_transport transport;
     enum job_mode mode;
     bool json;

@@ -7,6 +7,7 @@
 #include "base/util.h"
 
 #include <jansson.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -43,9 +44,12 @@ void report_free(struct report *r)
     free(r);
 }
 
+/* null is a number that is none. */
 static double num(const json_t *o, const char *key)
 {
-    return json_number_value(json_object_get(o, key));
+    const json_t *n = json_object_get(o, key);
+
+    return json_is_null(n) ? (double)NAN : json_number_value(n);
 }
 
 static const char *str(const json_t *o, const char *key)

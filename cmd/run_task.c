@@ -89,6 +89,7 @@ static enum vb_exit run_worker(const struct job *job, const struct task_shape *s
                            .seed = job->seed,
                            .virtual_workers = job_virtual_workers(job),
                            .threads = (uint32_t)job->threads,
+                           .step_ns = job->step_timeout * VB_SEC,
                            .progress = progress,
                            .report = on_report,
                            .control = on_control,
@@ -105,6 +106,7 @@ static enum vb_exit run_ps(const struct job *job, const struct task_shape *s,
     return ps_run(&(struct ps_params){ .ctl = *ctl,
                                        .table = &s->table,
                                        .optimizer = &job->optimizer,
+                                       .step_ns = job->step_timeout * VB_SEC,
                                        .control = on_control,
                                        .arg = h });
 }

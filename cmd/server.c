@@ -162,8 +162,8 @@ static int run(const struct server_conf *c, struct cmd_sets *s)
         st = job_check(&s->job, &err);
     }
     if (st == VB_OK) {
-        sig_block();
-        code = cmd_server_run(&s->job, &spec, rank, &p);
+        code = sig_catch() == VB_OK ? cmd_server_run(&s->job, &spec, rank, &p)
+                                    : cmd_fail(VB_EXIT_FAILED, "no pipe for signals");
     } else {
         code = cmd_fail(st == VB_NOMEM ? VB_EXIT_FAILED : VB_EXIT_USAGE, err.text);
     }

@@ -17,7 +17,7 @@ struct server_params {
 
 /*
  * Runs one task to its end; the exit code. job has been checked, its ps and workers are the spec's.
- * SIGINT and SIGTERM are blocked (cmd/signals.h), SIGPIPE is ignored.
+ * SIGINT and SIGTERM are caught (sig_catch of cmd/signals.h), SIGPIPE is ignored.
  */
 int cmd_server_run(const struct job *job, const struct cl_spec *spec, uint32_t rank,
                    const struct server_params *p);

@@ -8,8 +8,8 @@
 
 struct sig_watch;
 
-/* Before any thread: from here on the two signals wait for a watch; SIGPIPE is ignored. */
-void sig_block(void);
+/* Before any thread of ours: from here on the two signals wait for a watch; SIGPIPE is ignored. */
+VB_MUST_CHECK enum vb_st sig_catch(void);
 
 /* fn runs on the watch's thread at the first signal, with the exit code that it becomes and its name
  * ("ended by SIGTERM"); it may come at once. A second signal ends the process. gives: sig_watch_stop. */

@@ -52,16 +52,23 @@ bool ctl_ended(struct ctl *c, struct ctl_end *out)
     return true;
 }
 
-void ctl_log_end(const struct ctl_end *e)
-{
-    if (e->code != VB_EXIT_SIGINT && e->code != VB_EXIT_SIGTERM)
-        log_error("%s", e->text);
-}
-
 void ctl_fail(struct ctl *c, enum vb_exit code, const char *text)
 {
     ctl_set_end(c, code, "%s", text);
     wake(c);
+}
+
+enum vb_exit ctl_exit_code(struct ctl *c, enum vb_st st)
+{
+    struct ctl_end end = { 0 };
+
+    if (st == VB_OK)
+        return VB_EXIT_OK;
+    ctl_fail(c, vb_st_exit(st), vb_st_str(st)); /* only the first end counts */
+    (void)ctl_ended(c, &end);
+    if (end.code != VB_EXIT_SIGINT && end.code != VB_EXIT_SIGTERM)
+        log_error("%s", end.text);
+    return end.code;
 }
 
 static bool is_ended(struct ctl *c)

@@ -60,8 +60,9 @@ struct tp_link *ctl_link(struct ctl *c, uint32_t rank);
  * threads ask in every wait; the control thread fails links and wakes all ports when it becomes so. */
 bool ctl_ended(struct ctl *c, struct ctl_end *out);
 
-/* Says how the run ended, once, at error; silent after a signal, whose sender knows. */
-void ctl_log_end(const struct ctl_end *e);
+/* The exit code of a task whose work ended with st, its cause said once (not after a signal, whose
+ * sender knows). Where nothing else has ended the run, st does. */
+enum vb_exit ctl_exit_code(struct ctl *c, enum vb_st st);
 
 /* This task cannot go on: peers are told, the run ends everywhere. Only the first end counts. */
 void ctl_fail(struct ctl *c, enum vb_exit code, const char *text);

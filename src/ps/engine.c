@@ -182,7 +182,7 @@ static enum vb_st on_init(struct ps_engine *e, const struct ps_event *ev, struct
 
     if (c->has_value) {
         e->dropped++;
-        act(o, (struct ps_action){ .kind = PS_ACT_DROP, .chunk = ev->chunk });
+        act(o, (struct ps_action){ .kind = PS_ACT_DROP, .chunk = ev->chunk, .worker = PS_ALL });
         return VB_OK;
     }
     c->has_value = true;

@@ -44,7 +44,7 @@ struct ps_event {
 enum ps_action_kind {
     PS_ACT_STORE,   /* the event's payload becomes the chunk's value */
     PS_ACT_KEEP,    /* the event's payload is worker's gradient of this chunk until applied */
-    PS_ACT_DROP,    /* the event's payload is not used (late or twice) */
+    PS_ACT_DROP,    /* the event's payload is not used (late or twice); PS_ALL: a first value */
     PS_ACT_PARTIAL, /* two-phase: reduce the chunk's kept gradients to a number for `clock` */
     PS_ACT_APPLY, /* one optimizer step from the kept gradients of ps_engine_has, `samples` in all */
     PS_ACT_PUBLISH /* tell `worker`, or all live ones (PS_ALL), that `clock` is the chunk's epoch */

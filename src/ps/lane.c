@@ -7,6 +7,7 @@
 #include "ps/lane_priv.h"
 
 #define LOG_MOD "ps"
+#include "base/clock.h"
 #include "base/log.h"
 #include "ps/wire.h"
 
@@ -144,7 +145,7 @@ static void carry_out(struct lane *l, const struct ps_action *a, const struct tp
         l->grad[(size_t)a->chunk * l->p.nworkers + a->worker] = rx->payload;
         break;
     case PS_ACT_DROP:
-        if (rx != NULL && !rx->view)
+        if (!rx->view && a->worker != PS_ALL)
             landing_drop(&l->landing, a->chunk, a->worker);
         break;
     case PS_ACT_APPLY:
@@ -199,6 +200,8 @@ void lane_on_msg(void *arg, const struct tp_rx *rx)
     struct lane *l = arg;
     struct ps_hdr h;
 
+    if (l->broken != VB_OK)
+        return; /* the run is ending */
     if (check(l, rx->link, rx->hdr, rx->hdr_bytes, rx->payload_bytes, &h) != VB_OK) {
         log_error("worker %u sent a malformed message", worker_of(l, rx->link));
         l->broken = VB_PROTO;
@@ -232,8 +235,8 @@ void *lane_place(void *arg, struct tp_link *link, const void *hdr, uint32_t hdr_
         return NULL;
     const uint32_t k = local_chunk(l, h.chunk);
 
-    if (h.kind == PS_INIT)
-        return atomic_load_explicit(&l->has_value[k], memory_order_acquire) == 0
+    if (h.kind == PS_INIT) /* once: a second first value would land in live parameters */
+        return atomic_exchange_explicit(&l->has_value[k], 1, memory_order_acq_rel) == 0
                    ? param_at(l, lane_chunk(l, k))
                    : NULL;
     const enum vb_st st = landing_open(&l->landing, k, h.worker, &at);
@@ -247,7 +250,9 @@ void lane_link(struct lane *l, uint32_t worker, struct tp_link *link)
 
 enum vb_st lane_poll(struct lane *l, uint64_t deadline_ns)
 {
-    const unsigned n = tp_wait(l->port, deadline_ns);
+    /* nobody says when a full ring has room again */
+    const uint64_t retry_ns = l->wait_head != NULL ? vb_now_ns() + VB_MS : VB_NEVER;
+    const unsigned n = tp_wait(l->port, VB_MIN(deadline_ns, retry_ns));
 
     if (l->wait_head != NULL)
         send_waiting(l);

@@ -31,7 +31,7 @@ struct lane_params {
 /* Makes the lane and sets the callbacks of port `lane` of the node. Links carry the peer's rank as
  * user pointer; ranks of workers start at table->nps. */
 VB_MUST_CHECK enum vb_st lane_create(const struct lane_params *p, struct lane **lane_out);
-void lane_destroy(struct lane *l); /* takes NULL */
+void lane_destroy(struct lane *l); /* takes NULL; after the node has closed: it receives here */
 
 /* The link to that worker, before the lane runs. */
 void lane_link(struct lane *l, uint32_t worker, struct tp_link *link);

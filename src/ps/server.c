@@ -34,38 +34,49 @@ struct server {
     atomic_bool stop;
 };
 
+/* For gradients from other hosts: room for every worker's, at most a quarter of the memory. */
 static uint64_t landing_budget(const struct ps_params *p)
 {
     const uint64_t memory = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
-    uint64_t want = p->landing_bytes;
+    uint64_t want = 0;
 
-    if (want == 0 && !vb_mul(p->table->range_bytes, p->ctl.spec->nworkers, &want))
+    if (!vb_mul(p->table->range_bytes, p->ctl.spec->nworkers, &want))
         want = UINT64_MAX;
     return VB_MIN(want, memory / 4) / p->table->nlanes;
 }
 
-static void say_missing(const struct lane_thread *t)
+/* A step in flight waits for a worker: says so, and gives up when it takes too long. The worker is
+ * alive, or the control thread would have ended the run. */
+static void tell_missing(const struct lane_thread *t, uint64_t waited_ns)
 {
-    char name[CL_NAME_MAX];
+    char name[CL_NAME_MAX], text[160];
     uint32_t worker = 0;
     uint64_t clock = 0;
 
-    if (lane_missing(t->lane, &worker, &clock))
-        log_warn("step %" PRIu64 " waits for %s for 10 s", clock,
-                 cl_name(t->s->p->ctl.spec, t->s->p->table->nps + worker, name));
+    if (!lane_missing(t->lane, &worker, &clock))
+        return;
+    cl_name(t->s->p->ctl.spec, t->s->p->table->nps + worker, name);
+    snprintf(text, sizeof(text), "step %" PRIu64 " waits for %s for %" PRIu64 " s", clock, name,
+             waited_ns / VB_SEC);
+    if (waited_ns < t->s->p->step_ns)
+        log_warn("%s", text);
+    else
+        ctl_fail(t->s->ctl, VB_EXIT_TIMEOUT, text);
 }
 
 static void *run_lane(void *arg)
 {
     struct lane_thread *t = arg;
     struct server *s = t->s;
-    uint64_t look = vb_now_ns() + 10 * VB_SEC;
+    const uint64_t say_ns = VB_MIN(10 * VB_SEC, s->p->step_ns);
+    uint64_t since = vb_now_ns(), look = since + say_ns;
 
     while (!atomic_load(&s->stop) && !ctl_ended(s->ctl, NULL)) {
         const enum vb_st st = lane_poll(t->lane, look);
 
         if (st == VB_OK) {
-            look = vb_now_ns() + 10 * VB_SEC;
+            since = vb_now_ns();
+            look = since + say_ns;
             continue;
         }
         if (st != VB_TIMEOUT) {
@@ -73,8 +84,8 @@ static void *run_lane(void *arg)
             break;
         }
         if (vb_now_ns() >= look) {
-            say_missing(t);
-            look += 10 * VB_SEC;
+            tell_missing(t, vb_now_ns() - since);
+            look += say_ns;
         }
     }
     return NULL;
@@ -161,20 +172,6 @@ static uint64_t stop_lanes(struct server *s)
     return dropped;
 }
 
-static enum vb_exit how_it_ended(struct server *s, enum vb_st st)
-{
-    struct ctl_end end = { 0 };
-
-    if (st == VB_OK)
-        return VB_EXIT_OK;
-    if (s->ctl == NULL)
-        return vb_st_exit(st);                       /* logged where it happened */
-    ctl_fail(s->ctl, vb_st_exit(st), vb_st_str(st)); /* unless something ended the run before */
-    (void)ctl_ended(s->ctl, &end);
-    ctl_log_end(&end);
-    return end.code;
-}
-
 enum vb_exit ps_run(const struct ps_params *p)
 {
     struct server s = { .p = p, .index = cl_rank_index(p->ctl.spec, p->ctl.rank) };
@@ -187,15 +184,17 @@ enum vb_exit ps_run(const struct ps_params *p)
     if (st == VB_OK)
         st = ctl_wait_finish(s.ctl, VB_NEVER);
     const uint64_t dropped = stop_lanes(&s);
-    const enum vb_exit code = how_it_ended(&s, st);
+    /* without a control thread the cause was logged where it happened */
+    const enum vb_exit code = s.ctl != NULL ? ctl_exit_code(s.ctl, st) : vb_st_exit(st);
 
     if (dropped > 0)
         log_warn("%" PRIu64 " late gradients were dropped", dropped);
     if (p->control != NULL)
         p->control(p->arg, NULL);
     ctl_stop(s.ctl);
-    for (uint32_t i = 0; i < p->table->nlanes; i++)
+    const bool rests = tp_node_close(s.node);
+
+    for (uint32_t i = 0; rests && i < p->table->nlanes; i++)
         lane_destroy(s.lane[i].lane);
-    tp_node_close(s.node);
     return code;
 }

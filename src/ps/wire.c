@@ -27,7 +27,7 @@ enum vb_st ps_hdr_check(const struct ps_from *from, const void *hdr, uint32_t hd
     if (hdr_bytes != sizeof(h))
         return VB_PROTO;
     memcpy(&h, hdr, sizeof(h));
-    if (h.version != PS_WIRE_VERSION || h.reserved != 0 || h.cls != 0)
+    if (h.version != PS_WIRE_VERSION || h.cls != 0)
         return VB_PROTO;
     if (h.kind < PS_INIT || h.kind > PS_PARAM || (h.kind != PS_PARAM) != from->to_ps)
         return VB_PROTO;

@@ -28,8 +28,7 @@ struct ps_hdr {
     uint32_t chunk;   /* index into the chunk table; PS_TICK: the lane */
     uint32_t samples; /* PS_PUSH */
     uint64_t clock;
-    uint32_t count;    /* PS_TICK */
-    uint32_t reserved; /* zero */
+    uint64_t count; /* PS_TICK */
 };
 _Static_assert(sizeof(struct ps_hdr) == 32, "ps_hdr is 32 bytes on the wire");
 _Static_assert(offsetof(struct ps_hdr, clock) == 16, "ps_hdr has no hidden padding");

@@ -73,8 +73,9 @@ struct tp_backend {
 
     /* The node's private part for this way (UCX context, threads); once, before its first link. */
     enum vb_st (*node_open)(struct tp_node *n, void **be_out);
-    /* Takes NULL and half-built. All links of this way are closed before. */
-    void (*node_close)(void *be);
+    /* Takes NULL and half-built. All links of this way are closed before. false: a thread could not be
+     * ended and still uses the node; nothing of it may be freed. */
+    bool (*node_close)(void *be);
 
     /* Allocates the private link (base zeroed, filled by tp.c afterwards). */
     enum vb_st (*link_new)(struct tp_node *n, const struct tp_link_params *p,

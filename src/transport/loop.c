@@ -366,10 +366,16 @@ uint64_t tp_loop_steps(const struct tp_node *n)
     return ln != NULL ? ln->steps : 0;
 }
 
+static bool node_close(void *be)
+{
+    free(be);
+    return true;
+}
+
 const struct tp_backend tp_loop_backend = {
     .name = "loop",
     .node_open = node_open,
-    .node_close = free,
+    .node_close = node_close,
     .link_new = link_new,
     .link_close = link_close,
     .offer = offer,

@@ -7,16 +7,17 @@
 #include <string.h>
 #include <sys/mman.h>
 
-static void node_close(void *be)
+static bool node_close(void *be)
 {
     struct map_node *mn = be;
 
     if (mn == NULL)
-        return;
+        return true;
     for (unsigned i = 0; i < TP_PORTS_MAX; i++)
         if (mn->in[i] != NULL)
             munmap(mn->in[i], mn->room * sizeof(struct map_in));
     free(mn);
+    return true;
 }
 
 static enum vb_st node_open(struct tp_node *n, void **be_out)
@@ -32,7 +33,7 @@ static enum vb_st node_open(struct tp_node *n, void **be_out)
                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
         if (in == MAP_FAILED) {
-            node_close(mn);
+            (void)node_close(mn);
             return VB_NOMEM;
         }
         mn->in[i] = in;

@@ -103,8 +103,10 @@ struct tp_node_params {
 };
 
 VB_MUST_CHECK enum vb_st tp_node_open(const struct tp_node_params *p, struct tp_node **node_out);
-/* After every port's thread has ended. Takes NULL. Ends links, unmaps regions. */
-void tp_node_close(struct tp_node *n);
+/* After every port's thread has ended. Takes NULL. Ends links, unmaps regions; from then on nothing is
+ * received into any place. false: a library's thread could not be ended (logged): whatever place has
+ * given must stay too. */
+bool tp_node_close(struct tp_node *n);
 
 /*
  * A region: zeroed memory of our own (memfd, sealed against resizing, populated: shortage is VB_NOMEM

@@ -58,15 +58,19 @@ enum vb_st tp_node_open(const struct tp_node_params *p, struct tp_node **node_ou
     return VB_OK;
 }
 
-void tp_node_close(struct tp_node *n)
+bool tp_node_close(struct tp_node *n)
 {
+    bool rests = true;
+
     if (n == NULL)
-        return;
+        return true;
     for (unsigned i = 0; i < atomic_load_explicit(&n->nlinks, memory_order_acquire); i++)
         n->link[i]->be->link_close(n->link[i]);
     for (unsigned w = 0; w < TP_NWAYS; w++)
         if (n->be_node[w] != NULL)
-            tp_backends[w]->node_close(n->be_node[w]);
+            rests &= tp_backends[w]->node_close(n->be_node[w]);
+    if (!rests)
+        return false; /* a thread of a library still uses the regions: they stay */
     for (unsigned i = 0; i < n->nregions; i++) {
         munmap(n->region[i].base, n->region[i].bytes);
         close(n->region[i].fd);
@@ -79,6 +83,7 @@ void tp_node_close(struct tp_node *n)
     if (n->words_fd >= 0)
         close(n->words_fd);
     free(n);
+    return true;
 }
 
 enum vb_st tp_region_new(struct tp_node *n, uint64_t bytes, bool huge, uint32_t *id_out)

@@ -220,7 +220,7 @@ void ucx_close(struct ucx_node *un); /* takes half-built */
 
 /* ucx_node.c */
 enum vb_st ucx_node_open(struct tp_node *n, void **be_out);
-void ucx_node_close(void *be);
+bool ucx_node_close(void *be);
 /* Runs the link's command in the communication thread and waits for its end. thread: set-up. */
 enum vb_st ucx_cmd(struct ucx_link *l, enum ucx_cmd_what what);
 void ucx_cmd_end(struct ucx_link *l, enum vb_st st);

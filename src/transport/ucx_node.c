@@ -107,7 +107,9 @@ static void rest(struct ucx_node *un)
     uint64_t next_ns, posts;
 
     wake_arm(&un->wake);
-    if (!round_run(un, &next_ns) && ucp_worker_arm(un->worker) == UCS_OK)
+    /* armed: look at everything once more, the end included */
+    if (!atomic_load_explicit(&un->stop, memory_order_acquire) && !round_run(un, &next_ns) &&
+        ucp_worker_arm(un->worker) == UCS_OK)
         poll(pfd, 2, vb_poll_ms(next_ns));
     wake_disarm(&un->wake);
     if ((pfd[1].revents & POLLIN) != 0 && read(un->wake.efd, &posts, sizeof(posts)) < 0) {
@@ -281,7 +283,7 @@ enum vb_st ucx_node_open(struct tp_node *n, void **be_out)
     return VB_OK;
 
 fail:
-    ucx_node_close(un);
+    (void)ucx_node_close(un);
     return st;
 }
 
@@ -301,15 +303,15 @@ static bool thread_stop(struct ucx_node *un)
     return ended && pthread_join(un->thread, NULL) == 0;
 }
 
-void ucx_node_close(void *be)
+bool ucx_node_close(void *be)
 {
     struct ucx_node *un = be;
 
     if (un == NULL)
-        return;
+        return true;
     if (un->started && !thread_stop(un)) {
         log_warn("ucx does not end within 10 s, left behind");
-        return; /* its thread still uses all of this */
+        return false; /* its thread still uses all of this */
     }
     for (unsigned i = 0; i < un->nports; i++) {
         struct ucx_port *up = &un->port[i];
@@ -325,4 +327,5 @@ void ucx_node_close(void *be)
     pthread_cond_destroy(&un->cond);
     pthread_mutex_destroy(&un->lock);
     free(un);
+    return true;
 }

@@ -44,6 +44,8 @@ enum vb_st task_evaluate(struct task *t, double *accuracy_out)
     for (uint64_t at = 0; at < t->test.n; at += EVAL_ROWS) {
         const struct exec_run r = { .rows = VB_MIN((uint64_t)EVAL_ROWS, t->test.n - at) };
 
+        if (ctl_ended(t->ctl, NULL))
+            return VB_STOPPED;
         feed_rows(&t->test, NULL, at, r.rows);
         const enum vb_st st = exec_run(t->eval, &r);
 

@@ -1,6 +1,7 @@
 #include "worker/exchange_priv.h"
 
 #define LOG_MOD "worker"
+#include "base/clock.h"
 #include "base/log.h"
 #include "ps/wire.h"
 
@@ -100,7 +101,7 @@ void exchange_finish(struct exchange *x)
                                   .flags = PS_FINISHED,
                                   .worker = (uint16_t)x->p.worker,
                                   .chunk = i % t->nlanes,
-                                  .count = (uint32_t)x->sent[i] };
+                                  .count = x->sent[i] };
 
         start(x, &x->tick[i], &h);
     }
@@ -197,13 +198,15 @@ enum vb_st exchange_wait(struct exchange *x, uint64_t deadline_ns)
 {
     if (x->broken != VB_OK)
         return x->broken;
-    const unsigned n = tp_wait(x->port, deadline_ns);
+    /* nobody says when a full ring has room again */
+    const uint64_t retry_ns = x->wait_head != NULL ? vb_now_ns() + VB_MS : VB_NEVER;
+    const unsigned n = tp_wait(x->port, VB_MIN(deadline_ns, retry_ns));
 
     if (x->wait_head != NULL)
         post_waiting(x);
     if (x->broken != VB_OK)
         return x->broken;
-    return n > 0 ? VB_OK : VB_TIMEOUT;
+    return n > 0 || retry_ns < deadline_ns ? VB_OK : VB_TIMEOUT;
 }
 
 bool exchange_idle(const struct exchange *x)
@@ -223,6 +226,16 @@ bool exchange_missing(const struct exchange *x, uint64_t clock, uint32_t *ps_out
         return false;
     *ps_out = t->chunk[worst].ps;
     return true;
+}
+
+bool exchange_dead(const struct exchange *x, uint32_t *ps_out)
+{
+    for (uint32_t ps = 0; ps < x->p.table->nps; ps++)
+        if (tp_link_failed(x->link[ps])) {
+            *ps_out = ps;
+            return true;
+        }
+    return false;
 }
 
 const float *exchange_param(const struct exchange *x, uint32_t var)

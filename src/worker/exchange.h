@@ -28,7 +28,8 @@ struct exchange_params {
 VB_MUST_CHECK enum vb_st exchange_open(const struct exchange_params *p, struct exchange **x_out);
 /* All links are ready: link[ps]. Maps what is on this host. */
 VB_MUST_CHECK enum vb_st exchange_connect(struct exchange *x, struct tp_link *const *link);
-void exchange_close(struct exchange *x); /* takes NULL; before the node closes */
+void exchange_close(
+    struct exchange *x); /* takes NULL; after the node has closed: it receives here */
 
 const float *exchange_param(const struct exchange *x, uint32_t var);
 float *exchange_grad(const struct exchange *x, uint32_t var); /* in the gradient region */
@@ -53,6 +54,9 @@ VB_MUST_CHECK enum vb_st exchange_wait(struct exchange *x, uint64_t deadline_ns)
 bool exchange_idle(const struct exchange *x);
 /* The ps whose chunk is furthest behind `clock`; false: all chunks are there. */
 bool exchange_missing(const struct exchange *x, uint64_t clock, uint32_t *ps_out);
+
+/* A ps whose link has failed; false: none. */
+bool exchange_dead(const struct exchange *x, uint32_t *ps_out);
 
 uint64_t exchange_pushed_bytes(const struct exchange *x);
 uint64_t

@@ -11,6 +11,8 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#define LINK_NS (20 * VB_SEC) /* longer than the silence after which a peer is called lost */
+
 static bool var_ready(void *arg, uint32_t var)
 {
     const struct task *t = arg;
@@ -41,25 +43,27 @@ static void say_missing(struct task *t, uint64_t waited_s, char *text, size_t te
              t->clock, name, waited_s);
 }
 
-/* A dead link is explained by the control thread soon after; without a word from it we give up. */
+/* A dead link is explained by the control thread soon; without a word from it we say what we know. */
 static enum vb_st link_died(struct task *t, enum vb_st st)
 {
-    const uint64_t deadline = vb_now_ns() + 5 * VB_SEC;
+    const uint64_t deadline = vb_now_ns() + (st == VB_UNREACHABLE ? LINK_NS : 0);
+    char name[CL_NAME_MAX] = "a ps", text[160];
+    uint32_t ps = 0;
 
     while (!ctl_ended(t->ctl, NULL) && vb_now_ns() < deadline)
         (void)tp_wait(tp_port(t->node, 0), vb_now_ns() + 50 * VB_MS);
-    if (!ctl_ended(t->ctl, NULL))
-        task_fail(t, vb_st_exit(st),
-                  st == VB_PROTO ? "a ps broke the protocol"
-                                 : "a link failed and its task is silent");
+    if (exchange_dead(t->x, &ps))
+        cl_name(t->p->ctl.spec, ps, name);
+    snprintf(text, sizeof(text), "data link with %s: %s", name, vb_st_str(st));
+    ctl_fail(t->ctl, vb_st_exit(st), text);
     return VB_STOPPED;
 }
 
 enum vb_st task_wait(void *arg)
 {
     struct task *t = arg;
-    const uint64_t limit = t->p->step_ns != 0 ? t->p->step_ns : 300 * VB_SEC;
-    const uint64_t begun = vb_now_ns();
+    /* the ps gives up at step_ns and knows who is late; this is for when it cannot say so */
+    const uint64_t limit = t->p->step_ns + 30 * VB_SEC, begun = vb_now_ns();
     char text[200];
 
     for (uint64_t look = begun + 10 * VB_SEC;; look += 10 * VB_SEC) {
@@ -75,7 +79,7 @@ enum vb_st task_wait(void *arg)
 
         say_missing(t, (now - begun) / VB_SEC, text, sizeof(text));
         if (now >= begun + limit) {
-            task_fail(t, VB_EXIT_TIMEOUT, text);
+            ctl_fail(t->ctl, VB_EXIT_TIMEOUT, text);
             return VB_STOPPED;
         }
         if (now < look)

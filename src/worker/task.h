@@ -35,9 +35,6 @@ struct task {
 enum vb_st task_wait(void *task);
 /* All variables at the task's clock: after it the parameters stand still until this worker pushes. */
 enum vb_st task_barrier(struct task *t);
-/* The run cannot go on: tells everyone. */
-void task_fail(struct task *t, enum vb_exit code, const char *text);
-
 /* One global step: this worker's micro-batches, pushes included. */
 VB_MUST_CHECK enum vb_st task_step(struct task *t, const struct vb_perm *order, uint64_t step);
 VB_MUST_CHECK enum vb_st task_make_exec(struct task *t, struct vb_err *err);

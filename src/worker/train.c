@@ -14,12 +14,7 @@
 #include "worker/task.h"
 
 #include <inttypes.h>
-#include <string.h>
-
-void task_fail(struct task *t, enum vb_exit code, const char *text)
-{
-    ctl_fail(t->ctl, code, text); /* how_it_ended says it */
-}
+#include <math.h>
 
 static double seconds_since(uint64_t ns)
 {
@@ -81,28 +76,49 @@ static enum vb_st evaluate(struct task *t)
     if (t->test.n > 0)
         st = task_evaluate(t, &t->last);
     t->best = t->last > t->best ? t->last : t->best;
-    t->eval_ns += vb_now_ns() - begun;
+    const uint64_t took = vb_now_ns() - begun;
+
+    t->eval_ns += took;
+    t->reported_ns += took; /* progress is of training alone */
     return st;
+}
+
+/* Sums over all workers. Every worker waits for them, so that none is an epoch ahead. */
+static enum vb_st reduce(struct task *t, uint32_t tag, double sum[2])
+{
+    enum vb_st st = ctl_reduce(t->ctl, tag, sum, 2);
+
+    if (st == VB_OK)
+        st = ctl_reduced(t->ctl, tag, sum, 2, vb_now_ns() + t->p->step_ns);
+    if (st == VB_TIMEOUT)
+        ctl_fail(t->ctl, VB_EXIT_TIMEOUT, "the sums over all workers did not come in time");
+    return st;
+}
+
+static void warn_if_diverged(const struct task *t, uint64_t epoch, double loss)
+{
+    if (!isfinite(loss))
+        log_warn("the loss of data epoch %" PRIu64 " is not a finite number: the training has "
+                 "diverged, try a lower rate",
+                 epoch + 1);
 }
 
 /* Loss over all workers; the chief evaluates and reports. */
 static enum vb_st end_epoch(struct task *t, uint64_t epoch)
 {
-    double sum[4] = { t->epoch_loss, (double)t->epoch_samples, (double)exchange_pushed_bytes(t->x),
-                      (double)exchange_pulled_bytes(t->x) };
-    enum vb_st st = ctl_reduce(t->ctl, (uint32_t)epoch, sum, 4);
+    double sum[2] = { t->epoch_loss, (double)t->epoch_samples };
+    enum vb_st st = reduce(t, (uint32_t)epoch, sum);
 
     t->epoch_loss = 0;
     t->epoch_samples = 0;
+    if (st == VB_OK && t->chief)
+        st = task_barrier(t);
     if (st != VB_OK || !t->chief)
         return st;
-    st = task_barrier(t);
-    if (st == VB_OK)
-        st = ctl_reduced(t->ctl, (uint32_t)epoch, sum, 4, vb_now_ns() + 60 * VB_SEC);
     const double rate = (double)samples_in(t, t->clock) / training_seconds(t);
 
-    if (st == VB_OK)
-        st = evaluate(t);
+    warn_if_diverged(t, epoch, sum[0] / sum[1]);
+    st = evaluate(t);
     if (st != VB_OK)
         return st;
     report(t, &(struct wk_report){ .event = WK_EPOCH,
@@ -144,34 +160,28 @@ static void init_params(struct task *t)
         exchange_init(t->x, c);
 }
 
-static enum vb_st report_done(struct task *t)
+/* sum: bytes pushed and pulled by all workers; after task_barrier. */
+static enum vb_st report_done(struct task *t, double seconds, double rate, const double sum[2])
 {
     const struct model *m = t->p->model;
     const float **value = calloc(m->nvars, sizeof(*value));
-    double sum[2] = { 0, 0 };
 
     if (value == NULL)
         return VB_NOMEM;
-    const double rate = (double)samples_in(t, t->steps) / training_seconds(t);
-    const double seconds = seconds_since(t->start_ns);
-    const enum vb_st st =
-        ctl_reduced(t->ctl, (uint32_t)t->p->epochs, sum, 2, vb_now_ns() + 60 * VB_SEC);
-
     for (uint32_t v = 0; v < m->nvars; v++)
         value[v] = exchange_param(t->x, v);
-    if (st == VB_OK)
-        report(t, &(struct wk_report){ .event = WK_DONE,
-                                       .epoch = t->p->epochs,
-                                       .samples = samples_in(t, t->steps),
-                                       .test_accuracy = t->last,
-                                       .best_test_accuracy = t->best,
-                                       .seconds = seconds,
-                                       .samples_per_s = rate,
-                                       .pushed_bytes = (uint64_t)sum[0],
-                                       .pulled_bytes = (uint64_t)sum[1],
-                                       .params_crc32c = model_crc32c(m, value) });
+    report(t, &(struct wk_report){ .event = WK_DONE,
+                                   .epoch = t->p->epochs,
+                                   .samples = samples_in(t, t->steps),
+                                   .test_accuracy = t->last,
+                                   .best_test_accuracy = t->best,
+                                   .seconds = seconds,
+                                   .samples_per_s = rate,
+                                   .pushed_bytes = (uint64_t)sum[0],
+                                   .pulled_bytes = (uint64_t)sum[1],
+                                   .params_crc32c = model_crc32c(m, value) });
     free(value);
-    return st;
+    return VB_OK;
 }
 
 static void report_links(struct task *t)
@@ -191,15 +201,18 @@ static void report_links(struct task *t)
     }
 }
 
-/* The last words: the totals over all workers, then nothing more will be pushed. */
+/* The last words: nothing more will be pushed, and the totals over all workers. */
 static enum vb_st finish(struct task *t)
 {
-    const double sum[2] = { (double)exchange_pushed_bytes(t->x),
-                            (double)exchange_pulled_bytes(t->x) };
+    const double seconds = seconds_since(t->start_ns);
+    const double rate = (double)samples_in(t, t->steps) / training_seconds(t);
     enum vb_st st = task_barrier(t);
+    double sum[2] = { (double)exchange_pushed_bytes(t->x), (double)exchange_pulled_bytes(t->x) };
 
     if (st == VB_OK)
-        st = ctl_reduce(t->ctl, (uint32_t)t->p->epochs, sum, 2);
+        st = reduce(t, (uint32_t)t->p->epochs, sum);
+    if (st != VB_OK)
+        return st;
     exchange_finish(t->x);
     while (st == VB_OK && !exchange_idle(t->x))
         st = task_wait(t);
@@ -207,7 +220,7 @@ static enum vb_st finish(struct task *t)
         return st;
     report_links(t);
     if (t->chief)
-        st = report_done(t);
+        st = report_done(t, seconds, rate, sum);
     if (st == VB_OK)
         ctl_finish(t->ctl);
     return st;
@@ -303,22 +316,8 @@ static void tear_down(struct task *t)
     feed_close(&t->train);
     feed_close(&t->test);
     free(t->scratch);
-    exchange_close(t->x);
-    tp_node_close(t->node);
-}
-
-static enum vb_exit how_it_ended(struct task *t, enum vb_st st)
-{
-    struct ctl_end end = { 0 };
-
-    if (st == VB_OK)
-        return VB_EXIT_OK;
-    if (t->ctl == NULL)
-        return vb_st_exit(st);                       /* logged where it happened */
-    ctl_fail(t->ctl, vb_st_exit(st), vb_st_str(st)); /* unless something ended the run before */
-    (void)ctl_ended(t->ctl, &end);
-    ctl_log_end(&end);
-    return end.code;
+    if (tp_node_close(t->node))
+        exchange_close(t->x);
 }
 
 enum vb_exit wk_run(const struct wk_params *p)
@@ -344,7 +343,8 @@ enum vb_exit wk_run(const struct wk_params *p)
     }
     if (st == VB_OK)
         st = finish(&t);
-    const enum vb_exit code = how_it_ended(&t, st);
+    /* without a control thread the cause was logged where it happened */
+    const enum vb_exit code = t.ctl != NULL ? ctl_exit_code(t.ctl, st) : vb_st_exit(st);
 
     tear_down(&t);
     return code;

@@ -37,7 +37,7 @@ struct wk_params {
         test; /* test.images NULL: no evaluation; classes and rows are filled in */
     uint64_t batch, epochs, seed, virtual_workers;
     uint32_t threads;
-    uint64_t step_ns; /* how long one wait for parameters may take; 0: 300 s */
+    uint64_t step_ns; /* how long one wait for the other tasks' part of a step may take */
     bool progress;    /* WK_PROGRESS a few times a second */
     void (*report)(void *arg, const struct wk_report *r);
     /* The control thread exists from now on (NULL: until now); for signals. Optional. */

@@ -97,14 +97,14 @@ void rig_open(struct rig *r, const struct rig_params *p)
 void rig_close(struct rig *r)
 {
     for (uint32_t w = 0; w < r->p.nworkers; w++)
+        cr_assert(tp_node_close(r->worker_node[w]));
+    for (uint32_t k = 0; k < r->p.nps; k++)
+        cr_assert(tp_node_close(r->ps_node[k]));
+    for (uint32_t w = 0; w < r->p.nworkers; w++)
         exchange_close(r->x[w]);
     for (uint32_t k = 0; k < r->p.nps; k++)
         for (uint32_t i = 0; i < r->table.nlanes; i++)
             lane_destroy(r->lane[k][i]);
-    for (uint32_t w = 0; w < r->p.nworkers; w++)
-        tp_node_close(r->worker_node[w]);
-    for (uint32_t k = 0; k < r->p.nps; k++)
-        tp_node_close(r->ps_node[k]);
     ps_table_fini(&r->table);
 }
 

@@ -121,7 +121,7 @@ bool ctl_ended(struct ctl *c, struct ctl_end *out)
     return false;
 }
 
-void task_fail(struct task *t, enum vb_exit code, const char *text)
+void ctl_fail(struct ctl *c, enum vb_exit code, const char *text)
 {
     fprintf(stderr, "failed: %s\n", text);
     exit(1);
@@ -222,9 +222,11 @@ static bool run(enum tp_way way, const char *name, const struct model *m,
                 const struct ps_table *table)
 {
     static const struct kn_opt sgd = { .kind = KN_SGD, .rate = 0.1f };
-    const struct wk_params p = {
-        .model = m, .table = table, .batch = BATCH, .virtual_workers = VIRTUAL
-    };
+    const struct wk_params p = { .model = m,
+                                 .table = table,
+                                 .batch = BATCH,
+                                 .virtual_workers = VIRTUAL,
+                                 .step_ns = 60 * VB_SEC };
     const struct tp_node_params ps = { .name = "ps", .nports = 1 };
     const struct tp_node_params worker = { .name = "worker", .nports = 1 };
     struct ps_side s = { 0 };
@@ -261,10 +263,9 @@ static bool run(enum tp_way way, const char *name, const struct model *m,
     putchar('\n');
 
     exec_close(t.exec);
+    need(tp_node_close(t.node) && tp_node_close(s.node), "a node does not close");
     exchange_close(t.x);
     lane_destroy(s.lane);
-    tp_node_close(t.node);
-    tp_node_close(s.node);
     feed_close(&t.train);
     free(t.scratch);
     return a == 0 && c == 0;
