@@ -63,8 +63,8 @@ static inline uint64_t job_virtual_workers(const struct job *j)
     return j->virtual_workers != 0 ? j->virtual_workers : j->workers;
 }
 
-/* Text of everything that must be equal in all tasks; ways of showing, paths and threads are left
- * out. gives: free. NULL: no memory. */
+/* Text of everything that must be equal in all tasks, without ways of showing and paths. (threads is in
+ * the chunk table, as lanes.) gives: free. NULL: no memory. */
 char *job_canonical(const struct job *j);
 
 /* Starts a message with the place of one key; always VB_INVAL. */

@@ -22,7 +22,8 @@ static const struct opt perf_opts[] = {
     { "json", OPT_FLAG, "false", NULL, "one JSON object a line on stdout", AT(json) },
     { "transport", OPT_ENUM, "auto", "WAY", "pushpull: which way; auto: map, then tcp",
       AT(transport), .names = transports },
-    { "kib", OPT_U64, "0", "N", "pushpull: only this size in KiB; 0: 1 KiB to 256 MiB", AT(kib) },
+    { "kib", OPT_U64, "0", "N", "pushpull: only this size in KiB; 0: 1 KiB to 256 MiB", 0, 1 << 22,
+      AT(kib) },
     { "rounds", OPT_U64, "7", "N", "train: rounds of about 3 s for each program", 1,
       BENCH_ROUNDS_MAX, AT(rounds) },
 };

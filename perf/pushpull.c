@@ -269,9 +269,10 @@ bool perf_pushpull(const struct bench_out *o, const struct perf_pushpull_params 
     for (enum cl_transport t = CL_MAP; t <= CL_TCP; t++) {
         if (p->transport != CL_AUTO && p->transport != t)
             continue;
-        for (size_t i = 0; i < sizeof(kib) / sizeof(kib[0]); i++)
-            if (p->kib == 0 || p->kib == kib[i])
-                ok &= one_case(o, kib[i] << 10, t);
+        if (p->kib != 0)
+            ok &= one_case(o, p->kib << 10, t);
+        for (size_t i = 0; p->kib == 0 && i < sizeof(kib) / sizeof(kib[0]); i++)
+            ok &= one_case(o, kib[i] << 10, t);
     }
     return ok;
 }

@@ -111,9 +111,12 @@ static void peer_stop(struct peer *p)
         fclose(p->in);
     if (p->out != NULL)
         fclose(p->out);
-    if (p->pid > 0) {
-        kill(p->pid, SIGTERM);
-        (void)waitpid(p->pid, NULL, 0);
+    for (int i = 0; p->pid > 0; i++) { /* the end of its input ends it */
+        if (waitpid(p->pid, NULL, WNOHANG) != 0)
+            break;
+        if (i == 100)
+            kill(p->pid, SIGKILL);
+        usleep(50000);
     }
     *p = (struct peer){ 0 };
 }
@@ -142,7 +145,8 @@ static bool peer_start(struct peer *p, const char *procs)
     close(from[1]);
     p->in = fdopen(to[1], "w");
     p->out = fdopen(from[0], "r");
-    if (peer_line(p, line, sizeof(line)) && strcmp(line, "ready\n") == 0)
+    if (p->pid > 0 && p->in != NULL && peer_line(p, line, sizeof(line)) &&
+        strcmp(line, "ready\n") == 0)
         return true;
     peer_stop(p);
     return false;
@@ -192,9 +196,11 @@ static bool warm_up(struct race *r, const char *job)
 
 static void print(const struct bench_out *o, struct race *r, unsigned rounds)
 {
-    const bool both = r->peer.pid != 0;
+    bool both = r->peer.pid != 0;
     char cases[128], label[64];
 
+    for (unsigned i = 0; i < rounds; i++)
+        both &= r->theirs[i] > 0; /* it may have died on the way */
     snprintf(cases, sizeof(cases), "\"workers\": %u, \"ps\": 1, \"against\": \"%s\"", r->workers,
              r->against);
     snprintf(label, sizeof(label), "train %u worker%s + 1 ps", r->workers,

@@ -71,7 +71,6 @@ struct gr_node {
         } matmul;
         float value; /* constant */
     } attr;
-    uint32_t init_fan_in, init_fan_out; /* variable: 0: zeros; else uniform, see worker/init.h */
 };
 
 extern const struct gr_type gr_placeholder, gr_variable; /* leaves: no run */

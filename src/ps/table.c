@@ -46,12 +46,15 @@ static void cut_ranges(struct ps_table *t)
 /* The chunk size for a range: equal parts, a multiple of PS_ALIGN. */
 static uint64_t chunk_size(const struct ps_table_params *p, uint64_t used)
 {
-    uint64_t want = p->chunk_bytes;
+    uint64_t want = p->chunk_bytes, n;
 
     if (want == 0)
         want = VB_MIN(VB_MAX(used / 8, PS_CHUNK_MIN), PS_CHUNK_MAX);
     want = VB_MAX(VB_MIN(want, PS_CHUNK_MAX), (uint64_t)PS_ALIGN);
-    return vb_round_up(div_up(used, div_up(used, want)), PS_ALIGN);
+    n = div_up(used, want);
+    if (n > 1 && want < PS_CHUNK_MAX) /* rather a little larger than smaller */
+        n = used / want;
+    return vb_round_up(div_up(used, n), PS_ALIGN);
 }
 
 static void add_chunks(struct ps_table *t, uint32_t ps, uint64_t size)
