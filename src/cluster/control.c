@@ -274,9 +274,7 @@ static struct ctl *new_ctl(const struct ctl_params *p)
     c->self = (struct hello_self){ .spec = p->spec, .rank = p->rank, .no_auth = p->no_auth };
     if (!p->no_auth)
         memcpy(c->self.secret, p->secret, sizeof(c->self.secret));
-    /* keyed: a stranger who is sent it cannot test a guess of the job */
-    crypto_generichash(c->self.config, sizeof(c->self.config), p->config, sizeof(p->config),
-                       p->secret, sizeof(p->secret));
+    hello_set_config(&c->self, p->config);
     c->efd = c->listen_fd = c->unix_fd = -1;
     c->ntasks = cl_ntasks(p->spec);
     c->is_worker = cl_rank_job(p->spec, p->rank) == CL_WORKER;

@@ -11,6 +11,12 @@ static_assert(sizeof(((struct hello *)NULL)->out) >=
                   sizeof(struct wire_hdr) + sizeof(struct wire_hello),
               "HELLO fits");
 
+void hello_set_config(struct hello_self *self, const unsigned char config[32])
+{
+    crypto_generichash(self->config, sizeof(self->config), config, 32, self->secret,
+                       sizeof(self->secret));
+}
+
 const char *hello_reason_str(enum hello_reason r)
 {
     static const char *const text[HELLO_REASONS] = {

@@ -49,6 +49,9 @@ struct hello_self {
     unsigned char secret[32], config[32];
 };
 
+/* Keyed with the job's secret, so that a stranger who is sent it cannot test a guess of the job. */
+void hello_set_config(struct hello_self *self, const unsigned char config[32]);
+
 struct hello {
     const struct hello_self *self;
     bool initiator;

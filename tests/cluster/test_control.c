@@ -232,9 +232,11 @@ static void exchange(struct conn *conn, struct hello *h)
 
 static void come_in(struct crew *w, struct conn *conn)
 {
-    const struct hello_self self = { .spec = &w->spec, .rank = 1, .secret = { 7 } };
+    static const unsigned char config[32];
+    struct hello_self self = { .spec = &w->spec, .rank = 1, .secret = { 7 } };
     struct hello h;
 
+    hello_set_config(&self, config);
     cr_assert_eq(conn_init(conn, crew_connect(w, 0), false), VB_OK);
     hello_start(&h, &self, 0);
     exchange(conn, &h);
