@@ -143,12 +143,13 @@ char *cl_name(const struct cl_spec *s, uint32_t rank, char *buf)
     return buf;
 }
 
-uint32_t cl_tasks_on_host(const struct cl_spec *s, uint32_t rank)
+uint32_t cl_on_host(const struct cl_spec *s, uint32_t rank, enum cl_job job)
 {
     uint32_t n = 0;
 
     for (uint32_t i = 0; i < cl_ntasks(s); i++)
-        n += i == rank ||
-             (s->addr[i].port != 0 && strcasecmp(s->addr[i].host, s->addr[rank].host) == 0);
+        if (cl_rank_job(s, i) == job)
+            n += i == rank ||
+                 (s->addr[i].port != 0 && strcasecmp(s->addr[i].host, s->addr[rank].host) == 0);
     return n;
 }

@@ -61,7 +61,7 @@ static inline uint32_t cl_rank_index(const struct cl_spec *s, uint32_t rank)
 /* "/job:worker/task:1" into buf[CL_NAME_MAX]; returns buf. */
 char *cl_name(const struct cl_spec *s, uint32_t rank, char *buf);
 
-/* How many tasks of the spec share this rank's host (text of the address), this one included. */
-uint32_t cl_tasks_on_host(const struct cl_spec *s, uint32_t rank);
+/* How many tasks of that job are on this rank's host (text of the address), itself included. */
+uint32_t cl_on_host(const struct cl_spec *s, uint32_t rank, enum cl_job job);
 
 #endif

@@ -117,7 +117,10 @@ static enum vb_st set_up(struct server *s)
 {
     const struct ps_params *p = s->p;
     char name[CL_NAME_MAX];
-    const unsigned busy = cl_tasks_on_host(p->ctl.spec, p->ctl.rank) * p->table->nlanes;
+    /* a spinning lane would take a core from a worker that computes: all tasks count */
+    const unsigned busy = (cl_on_host(p->ctl.spec, p->ctl.rank, CL_PS) +
+                           cl_on_host(p->ctl.spec, p->ctl.rank, CL_WORKER)) *
+                          p->table->nlanes;
     struct ctl_params cp = p->ctl;
     enum vb_st st =
         tp_node_open(&(struct tp_node_params){ .name = cl_name(p->ctl.spec, p->ctl.rank, name),

@@ -265,7 +265,8 @@ static enum vb_st open_links(struct task *t)
 {
     const struct wk_params *p = t->p;
     char name[CL_NAME_MAX];
-    const unsigned busy = cl_tasks_on_host(p->ctl.spec, p->ctl.rank) * VB_MAX(p->threads, 1u);
+    /* a waiting worker spins where the workers alone fit: the ps that it waits for comes before it */
+    const unsigned busy = cl_on_host(p->ctl.spec, p->ctl.rank, CL_WORKER) * VB_MAX(p->threads, 1u);
     const struct tp_node_params np = { .name = cl_name(p->ctl.spec, p->ctl.rank, name),
                                        .nports = 1,
                                        .spin_ns = wake_spin_ns(busy, VB_MAX(p->threads, 1u)) };

@@ -143,9 +143,10 @@ Test(spec, tasks_of_one_host_are_counted_by_its_text)
         "{\"cluster\":{\"ps\":[\"a:1\",\"b:1\"],\"worker\":{\"0\":\"A:3\",\"2\":\"c:1\"}}}");
 
     cr_assert_eq(s.nworkers, 3);
-    cr_assert_eq(cl_tasks_on_host(&s, 0), 2);
-    cr_assert_eq(cl_tasks_on_host(&s, 1), 1);
-    cr_assert_eq(cl_tasks_on_host(&s, 3), 1); /* no address: only itself */
+    cr_assert_eq(cl_on_host(&s, 0, CL_PS), 1);
+    cr_assert_eq(cl_on_host(&s, 0, CL_WORKER), 1);
+    cr_assert_eq(cl_on_host(&s, 1, CL_WORKER), 0);
+    cr_assert_eq(cl_on_host(&s, 3, CL_WORKER), 1); /* no address: only itself */
     cl_spec_fini(&s);
 }
 
