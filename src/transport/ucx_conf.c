@@ -132,7 +132,7 @@ enum vb_st ucx_open(struct ucx_node *un, bool ipv6)
     }
     ucs_status_t s = context_open(un, ipv6);
     if (s != UCS_OK)
-        return failed("no ucx context", s);
+        return failed("ucx finds no network it can use (is /sys mounted?)", s);
     s = regions_map(un);
     if (s != UCS_OK)
         return failed("ucx cannot register a region", s);
