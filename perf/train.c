@@ -205,16 +205,17 @@ static void print(const struct bench_out *o, struct race *r, unsigned rounds)
              r->against);
     snprintf(label, sizeof(label), "train %u worker%s + 1 ps", r->workers,
              r->workers > 1 ? "s" : "");
-    bench_print(o, &(struct bench_row){ .bench = "train",
-                                        .cases = cases,
-                                        .value = bench_median(r->ours, rounds),
-                                        .unit = "1/s",
-                                        .baseline = both ? bench_median(r->theirs, rounds) : -1,
-                                        .goal = both ? r->goal : -1,
-                                        .more_is_better = true,
-                                        .noisy = both && bench_spread(r->theirs, rounds) > 0.1,
-                                        .first = -1,
-                                        .label = label });
+    bench_print(o, &(struct bench_row){
+                       .bench = "train",
+                       .cases = cases,
+                       .value = bench_median(r->ours, rounds),
+                       .unit = "1/s",
+                       .baseline = both ? bench_median(r->theirs, rounds) : -1,
+                       .goal = both ? r->goal : -1,
+                       .more_is_better = true,
+                       .noisy = both && (rounds < 3 || bench_spread(r->theirs, rounds) > 0.1),
+                       .first = -1,
+                       .label = label });
 }
 
 bool perf_train(const struct bench_out *o, unsigned rounds)

@@ -231,7 +231,7 @@ static enum vb_st open_listeners(struct ctl *c)
     cl_name(c->p.spec, c->p.rank, who);
     hello_unix_name(&c->self, c->p.rank, name);
     if (c->p.transport != CL_TCP) {
-        c->unix_fd = net_listen_unix(name);
+        c->unix_fd = net_listen_unix(name, who);
         if (c->unix_fd < 0)
             return VB_IO;
     }

@@ -77,7 +77,7 @@ static socklen_t unix_address(const char *name, struct sockaddr_un *out)
     return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + n);
 }
 
-int net_listen_unix(const char *name)
+int net_listen_unix(const char *name, const char *who)
 {
     struct sockaddr_un a;
     const socklen_t bytes = unix_address(name, &a);
@@ -85,7 +85,10 @@ int net_listen_unix(const char *name)
 
     if (fd >= 0 && bind(fd, (struct sockaddr *)&a, bytes) == 0 && listen(fd, BACKLOG) == 0)
         return fd;
-    log_error("cannot listen on the job's unix socket %s: %s", name, strerror(errno));
+    if (errno == EADDRINUSE) /* the name is made of secret and address: nobody else's */
+        log_error("%s of this cluster already runs on this host", who);
+    else
+        log_error("cannot listen on the job's unix socket %s: %s", name, strerror(errno));
     if (fd >= 0)
         close(fd);
     return -1;

@@ -14,7 +14,7 @@ enum { NET_TEXT = 64, NET_UNIX_NAME = 41 };
 /* Listens on exactly this address; a name is looked up (may block). -1: logged. */
 int net_listen(const struct cl_addr *a, const char *who);
 /* Abstract unix socket (a name without a file). -1: logged. */
-int net_listen_unix(const char *name);
+int net_listen_unix(const char *name, const char *who);
 
 /* Starts a connection; -1: *why says what failed. A name is looked up (may block); if it has several
  * addresses, attempts take turns. */
