@@ -16,11 +16,10 @@
     X(VB_UNREACHABLE, -4, "peer unreachable")                                \
     X(VB_TIMEOUT, -5, "deadline passed")                                     \
     X(VB_PROTO, -6, "malformed message")                                     \
-    X(VB_STALE, -7, "message of an older step")                              \
-    X(VB_REFUSED, -8, "hello refused")                                       \
-    X(VB_NOFABRIC, -9, "a required fabric is missing")                       \
-    X(VB_STOPPED, -10, "the run is ending")                                  \
-    X(VB_IO, -11, "input or output failed")
+    X(VB_REFUSED, -7, "hello refused")                                       \
+    X(VB_NOFABRIC, -8, "a required fabric is missing")                       \
+    X(VB_STOPPED, -9, "the run is ending")   \
+    X(VB_IO, -10, "input or output failed")
 /* clang-format on */
 
 #define X(name, value, text) name = value,

@@ -1,5 +1,5 @@
 /* The one sum and the optimizers: every table against formulas written here on their own. */
-#include "kernels/kn.h"
+#include "tables.h"
 
 #include "base/random.h"
 #include "base/util.h"
@@ -23,18 +23,6 @@ struct state {
 };
 static struct state got, want;
 static float gradient[KN_SUM_MAX][N_MAX / 4]; /* long enough for G_MAX of N_MAX too */
-
-static size_t tables(const struct kn_ops *out[2])
-{
-    size_t n = 0;
-
-    out[n++] = &kn_ref;
-#if defined(__x86_64__)
-    if (__builtin_cpu_supports("avx2"))
-        out[n++] = &kn_avx2;
-#endif
-    return n;
-}
 
 static void fill(float *x, size_t n, uint64_t stream)
 {

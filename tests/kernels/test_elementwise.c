@@ -1,5 +1,5 @@
 /* The small kernels: every table against one line of C each, over awkward sizes and alignments. */
-#include "kernels/kn.h"
+#include "tables.h"
 
 #include "base/random.h"
 #include "base/util.h"
@@ -12,18 +12,6 @@ enum { N_MAX = 4200 };
 static const size_t sizes[] = { 0, 1, 3, 7, 8, 9, 31, 32, 33, 64, 65, 511, 513, 1025, 4096, 4097 };
 static float x[N_MAX], y[N_MAX], got[N_MAX], want[N_MAX];
 static uint8_t bytes[N_MAX];
-
-static size_t tables(const struct kn_ops *out[2])
-{
-    size_t n = 0;
-
-    out[n++] = &kn_ref;
-#if defined(__x86_64__)
-    if (__builtin_cpu_supports("avx2"))
-        out[n++] = &kn_avx2;
-#endif
-    return n;
-}
 
 static void fill(void)
 {
