@@ -18,7 +18,7 @@
     X(VB_PROTO, -6, "malformed message")                                     \
     X(VB_REFUSED, -7, "hello refused")                                       \
     X(VB_NOFABRIC, -8, "a required fabric is missing")                       \
-    X(VB_STOPPED, -9, "the run is ending")   \
+    X(VB_STOPPED, -9, "the run is ending")                                    \
     X(VB_IO, -10, "input or output failed")
 /* clang-format on */
 
