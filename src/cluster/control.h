@@ -5,7 +5,7 @@
  * Control connections: every worker to every ps, every ps to ps 0; the higher rank connects. Where
  * the transport allows it (auto, map), an abstract unix socket named by the job (hash of secret and
  * address) is tried first: reached, the link's way is map, else TCP to the ClusterSpec's address and
- * the way is ucx. Each connection says hello (mutual, HMAC-SHA256) before anything else; then the two
+ * the way is tcp. Each connection says hello (mutual, HMAC-SHA256) before anything else; then the two
  * tasks exchange offers and the data link between a worker and a ps comes up.
  *
  * Death of a peer is the end of its control connection, or silence for silence_ns. The coordinator

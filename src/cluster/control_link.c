@@ -14,7 +14,7 @@ enum vb_st link_offer(struct ctl *c, uint32_t rank)
 {
     struct peer *p = &c->peer[rank];
     char name[CL_NAME_MAX], host[NET_TEXT];
-    struct tp_link_params lp = { .way = p->conn.is_unix ? TP_MAP : TP_UCX,
+    struct tp_link_params lp = { .way = p->conn.is_unix ? TP_MAP : TP_TCP,
                                  .peer = cl_name(c->p.spec, rank, name),
                                  .user = (void *)(uintptr_t)rank,
                                  .channels = c->p.channels,

@@ -51,7 +51,7 @@ struct tp_link {
     struct tp_counts counts[TP_PORTS_MAX];
 };
 
-enum { TP_LINKS_MAX = 1024, TP_NWAYS = 3, TP_WORDS_BYTES = 4096 };
+enum { TP_LINKS_MAX = 1024, TP_NWAYS = 4, TP_WORDS_BYTES = 4096 };
 static_assert(TP_PORTS_MAX * sizeof(struct wake_word) <= TP_WORDS_BYTES, "a page holds the words");
 
 struct tp_node {
@@ -72,7 +72,7 @@ struct tp_backend {
     const char *name; /* what --transport takes */
 
     /* The node's private part for this way (UCX context, threads); once, before its first link. */
-    enum vb_st (*node_open)(struct tp_node *n, void **be_out);
+    enum vb_st (*node_open)(struct tp_node *n, enum tp_way way, void **be_out);
     /* Takes NULL and half-built. All links of this way are closed before. false: a thread could not be
      * ended and still uses the node; nothing of it may be freed. */
     bool (*node_close)(void *be);
@@ -99,7 +99,7 @@ struct tp_backend {
     void (*describe)(const struct tp_link *l, char *buf, size_t buf_bytes);
 };
 
-extern const struct tp_backend tp_map_backend, tp_ucx_backend, tp_loop_backend;
+extern const struct tp_backend tp_map_backend, tp_rdma_backend, tp_tcp_backend, tp_loop_backend;
 
 /* By enum tp_way; NULL: not built in. */
 extern const struct tp_backend *const tp_backends[TP_NWAYS];

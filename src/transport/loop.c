@@ -70,7 +70,7 @@ static struct loop_node *node_of(const struct tp_node *n)
     return n->be_node[TP_LOOP];
 }
 
-static enum vb_st node_open(struct tp_node *n, void **be_out)
+static enum vb_st node_open(struct tp_node *n, enum tp_way way, void **be_out)
 {
     *be_out = calloc(1, sizeof(struct loop_node));
     return *be_out != NULL ? VB_OK : VB_NOMEM;

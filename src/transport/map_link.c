@@ -20,7 +20,7 @@ static bool node_close(void *be)
     return true;
 }
 
-static enum vb_st node_open(struct tp_node *n, void **be_out)
+static enum vb_st node_open(struct tp_node *n, enum tp_way way, void **be_out)
 {
     struct map_node *mn = calloc(1, sizeof(*mn));
 

@@ -5,7 +5,8 @@
  * A task has one *node*. Its memory that others may see is in *regions*. Each thread that talks has
  * a *port* and is the only one that uses it. A *link* joins the node to one peer over one way:
  *   map   same host; messages in shared rings, the payload is read in place by the receiver
- *   ucx   other hosts (TCP, later RDMA); a communication thread per node owns the UCX worker
+ *   rdma  other hosts, InfiniBand or RoCE; never anything else
+ *   tcp   other hosts, where there is no RDMA
  *   loop  two nodes in one process; can delay, reorder, duplicate and drop by a seed (tests)
  * A link has `channels` channels; channel c joins port c % nports of one end with port c % nports of
  * the other. On one channel messages arrive once and in the order of sending (loop can be told to
@@ -17,7 +18,7 @@
  *
  * When may the payload be changed? When the protocol above has the peer's answer to this message. A
  * receiver on `map` looks at the sender's memory itself, so `done` there says only that the op may be
- * used again; on `ucx` it also says that the payload has been read.
+ * used again; on `rdma` and `tcp` it also says that the payload has been read.
  */
 #ifndef TRANSPORT_TP_H
 #define TRANSPORT_TP_H
@@ -37,7 +38,7 @@ enum {
     TP_CHANNEL_SLOTS = 1024 /* messages in flight on one channel and direction, at most */
 };
 
-enum tp_way { TP_MAP, TP_UCX, TP_LOOP };
+enum tp_way { TP_MAP, TP_RDMA, TP_TCP, TP_LOOP }; /* the best first */
 
 struct tp_node;
 struct tp_port;
@@ -84,7 +85,7 @@ struct tp_port_params {
     void (*on_msg)(void *arg, const struct tp_rx *rx);
 
     /*
-     * thread: the back end's own (ucx: communication thread; loop: the port's). Says where a
+     * thread: the back end's own (rdma, tcp: communication thread; loop: the port's). Says where a
      * payload goes that cannot be viewed: payload_bytes of memory inside one of the node's regions
      * or any memory that outlives the link. NULL: such a message is not allowed; the link fails
      * with VB_PROTO. Must check the header against the caller's own tables (sizes from the peer are
@@ -137,12 +138,12 @@ void tp_offer_close(struct tp_offer *o); /* closes the descriptors, empties the 
 
 struct tp_link_params {
     enum tp_way way;
-    const char *peer;  /* peer's task name; copied */
-    void *user;        /* tp_link_user gives it back */
-    unsigned channels; /* 1..TP_PORTS_MAX, the same at both ends */
-    bool initiator;    /* exactly one end; on ucx it connects, the other listens */
-    const char *host;  /* ucx: numeric address: initiator: the peer's; else the one to listen on */
-    unsigned char key[32]; /* ucx: both ends hold it from hello; proves the data connection */
+    const char *peer;      /* peer's task name; copied */
+    void *user;            /* tp_link_user gives it back */
+    unsigned channels;     /* 1..TP_PORTS_MAX, the same at both ends */
+    bool initiator;        /* exactly one end; on rdma and tcp it connects, the other listens */
+    const char *host;      /* rdma, tcp: numeric address, the peer's; listening end: its own */
+    unsigned char key[32]; /* rdma, tcp: both ends hold it from hello; proves the data connection */
 };
 VB_MUST_CHECK enum vb_st tp_link_new(struct tp_node *n, const struct tp_link_params *p,
                                      struct tp_link **link_out);
@@ -150,7 +151,7 @@ VB_MUST_CHECK enum vb_st tp_link_new(struct tp_node *n, const struct tp_link_par
 VB_MUST_CHECK enum vb_st tp_link_offer(struct tp_link *l, struct tp_offer *offer_out);
 /* Checks the peer's offer as hostile and connects. Takes nothing: descriptors are duplicated. */
 VB_MUST_CHECK enum vb_st tp_link_connect(struct tp_link *l, const struct tp_offer *peer);
-/* VB_AGAIN: not yet (ucx connects asynchronously). VB_OK: messages may be sent. thread: any. */
+/* VB_AGAIN: not yet (rdma and tcp connect asynchronously). VB_OK: messages may be sent. thread: any. */
 enum vb_st tp_link_ready(const struct tp_link *l);
 /* The peer is lost: every op ends with VB_UNREACHABLE at its port's next progress, later sends are
  * refused, all ports wake. thread: any, any number of times. */

@@ -9,7 +9,7 @@
 #include "base/log.h"
 
 static const char *const way_names[TP_NWAYS] = {
-    [TP_MAP] = "map", [TP_UCX] = "ucx", [TP_LOOP] = "loop"
+    [TP_MAP] = "map", [TP_RDMA] = "rdma", [TP_TCP] = "tcp", [TP_LOOP] = "loop"
 };
 
 void tp_offer_close(struct tp_offer *o)
@@ -65,7 +65,7 @@ enum vb_st tp_link_new(struct tp_node *n, const struct tp_link_params *p, struct
     if (n->be_node[p->way] == NULL) {
         void *be_node;
 
-        st = be->node_open(n, &be_node);
+        st = be->node_open(n, p->way, &be_node);
         if (st != VB_OK)
             return st;
         /* pairs with the acquire in tp_progress */

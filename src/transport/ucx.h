@@ -1,7 +1,8 @@
 /*
- * ucx.h - the ucx way, for the ucx_*.c files only.
+ * ucx.h - the ways rdma and tcp, for the ucx_*.c files only. Each has a UCX context of its own, so that
+ * what is called rdma cannot be anything less.
  *
- * One communication thread per node owns the UCX worker and everything made of it. Ports reach it by
+ * One communication thread per node and way owns the UCX worker and everything made of it. Ports reach it by
  * rings and it reaches them by rings:
  *   port -> comm   port.sends   ops to send
  *                  port.credits channels whose consumed count the peer should learn
@@ -183,6 +184,7 @@ struct ucx_listener {
 
 struct ucx_node {
     struct tp_node *node;
+    enum tp_way way;
     struct wake_word word;
     struct wake wake; /* the communication thread's */
     pthread_t thread;
@@ -219,7 +221,7 @@ VB_MUST_CHECK enum vb_st ucx_open(struct ucx_node *un, bool ipv6);
 void ucx_close(struct ucx_node *un); /* takes half-built */
 
 /* ucx_node.c */
-enum vb_st ucx_node_open(struct tp_node *n, void **be_out);
+enum vb_st ucx_node_open(struct tp_node *n, enum tp_way way, void **be_out);
 bool ucx_node_close(void *be);
 /* Runs the link's command in the communication thread and waits for its end. thread: set-up. */
 enum vb_st ucx_cmd(struct ucx_link *l, enum ucx_cmd_what what);

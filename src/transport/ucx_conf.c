@@ -8,11 +8,10 @@
 #define LOG_MOD "ucx"
 #include "base/log.h"
 
-/* What verbena needs of UCX. A user's own setting in the environment wins. */
+/* What verbena would have of UCX. A user's own setting in the environment wins. */
 static const struct {
     const char *env, *name, *value; /* UCX names a setting differently in code */
 } settings[] = {
-    { "UCX_TLS", "TLS", "tcp" },
     /* a peer that is gone without a word is found in seconds when nothing is on its way */
     { "UCX_TCP_KEEPIDLE", "KEEPIDLE", "1s" },
     { "UCX_TCP_KEEPINTVL", "KEEPINTVL", "1s" },
@@ -49,11 +48,8 @@ static enum vb_st failed(const char *what, ucs_status_t s)
     return s == UCS_ERR_NO_MEMORY ? VB_NOMEM : VB_NOFABRIC;
 }
 
-static void set(ucp_config_t *config, const char *env, const char *name, const char *value)
+static void set(ucp_config_t *config, const char *name, const char *value)
 {
-    if (getenv(env) != NULL)
-        return;
-
     const ucs_status_t s = ucp_config_modify(config, name, value);
 
     if (s != UCS_OK)
@@ -69,11 +65,15 @@ static ucs_status_t context_open(struct ucx_node *un, bool ipv6)
 
     if (s != UCS_OK)
         return s;
+    /* not the user's to change: a link is what it says it is */
+    set(config, "TLS", un->way == TP_RDMA ? "rc" : "tcp");
+    set(config, "SOCKADDR_TLS_PRIORITY", un->way == TP_RDMA ? "rdmacm" : "tcp");
     for (size_t i = 0; i < VB_ARRAY_LEN(settings); i++)
-        set(config, settings[i].env, settings[i].name, settings[i].value);
+        if (getenv(settings[i].env) == NULL)
+            set(config, settings[i].name, settings[i].value);
     /* UCX listens for data on one address of a device: of the family that the links use */
-    if (ipv6)
-        set(config, "UCX_TCP_AF_PRIO", "AF_PRIO", "inet6,inet");
+    if (ipv6 && getenv("UCX_TCP_AF_PRIO") == NULL)
+        set(config, "AF_PRIO", "inet6,inet");
     s = ucp_init(&p, config, &un->ctx);
     ucp_config_release(config);
     return s;

@@ -219,8 +219,8 @@ static void proved(struct ucx_link *l)
         address_text(&a.local_sockaddr, local, sizeof(local));
         address_text(&a.remote_sockaddr, remote, sizeof(remote));
     }
-    snprintf(l->text, sizeof(l->text), "ucx tcp %s -> %s, rendezvous from %d KiB", local, remote,
-             UCX_RNDV_BYTES / 1024);
+    snprintf(l->text, sizeof(l->text), "%s %s -> %s, rendezvous from %d KiB", l->base.be->name,
+             local, remote, UCX_RNDV_BYTES / 1024);
     /* pairs with the acquire in ready and describe */
     atomic_store_explicit(&l->state, UCX_LINK_PROVED, memory_order_release);
     l->un->tend = true;
@@ -326,7 +326,7 @@ static enum vb_st resolve(const char *host, uint16_t port, struct addrinfo **out
     if ((*out)->ai_family == AF_INET6 &&
         IN6_IS_ADDR_LOOPBACK(&((const struct sockaddr_in6 *)(*out)->ai_addr)->sin6_addr)) {
         freeaddrinfo(*out);
-        log_error("ucx carries no data over ::1, use 127.0.0.1");
+        log_error("no data can be carried over ::1, use 127.0.0.1");
         return VB_INVAL;
     }
     return VB_OK;

@@ -119,11 +119,11 @@ static void link_free(struct ucx_link *l)
 static enum vb_st link_new(struct tp_node *n, const struct tp_link_params *p,
                            struct tp_link **link_out)
 {
-    struct ucx_node *un = n->be_node[TP_UCX];
+    struct ucx_node *un = n->be_node[p->way];
     struct ucx_link *l;
 
     if (p->host == NULL || strlen(p->host) >= sizeof(l->base.host)) {
-        log_error("%s: a ucx link needs a numeric address", p->peer);
+        log_error("%s: a link to another host needs a numeric address", p->peer);
         return VB_INVAL;
     }
     l = tp_link_alloc(sizeof(*l));
@@ -181,7 +181,7 @@ static enum vb_st link_connect(struct tp_link *base, const struct tp_offer *peer
     memcpy(&o, peer->blob, sizeof(o));
     if (o.magic != OFFER_MAGIC || o.link >= TP_LINKS_MAX || (o.port != 0) != base->initiator ||
         o.channels != base->channels) {
-        log_error("%s: malformed offer of a ucx link", base->peer);
+        log_error("%s: malformed offer of a link", base->peer);
         return VB_PROTO;
     }
     if (!base->initiator)
@@ -239,21 +239,16 @@ static void describe(const struct tp_link *base, char *buf, size_t buf_bytes)
     if (atomic_load_explicit(&l->state, memory_order_acquire) == UCX_LINK_PROVED)
         snprintf(buf, buf_bytes, "%s", l->text);
     else
-        snprintf(buf, buf_bytes, "ucx %s, not connected", base->host);
+        snprintf(buf, buf_bytes, "%s %s, not connected", base->be->name, base->host);
 }
 
-const struct tp_backend tp_ucx_backend = {
-    .name = "ucx",
-    .node_open = ucx_node_open,
-    .node_close = ucx_node_close,
-    .link_new = link_new,
-    .link_close = link_close,
-    .offer = offer,
-    .connect = link_connect,
-    .ready = ready,
-    .fail = fail,
-    .send = ucx_send,
-    .progress = progress,
-    .retry = retry,
-    .describe = describe,
-};
+#define BACKEND(its_name)                                                                          \
+    {                                                                                              \
+        .name = its_name, .node_open = ucx_node_open, .node_close = ucx_node_close,                \
+        .link_new = link_new, .link_close = link_close, .offer = offer, .connect = link_connect,   \
+        .ready = ready, .fail = fail, .send = ucx_send, .progress = progress, .retry = retry,      \
+        .describe = describe,                                                                      \
+    }
+
+const struct tp_backend tp_rdma_backend = BACKEND("rdma");
+const struct tp_backend tp_tcp_backend = BACKEND("tcp");

@@ -251,7 +251,7 @@ static enum vb_st port_open(struct ucx_node *un, unsigned i)
                : VB_NOMEM;
 }
 
-enum vb_st ucx_node_open(struct tp_node *n, void **be_out)
+enum vb_st ucx_node_open(struct tp_node *n, enum tp_way way, void **be_out)
 {
     const size_t bytes =
         vb_round_up(sizeof(struct ucx_node) + n->nports * sizeof(struct ucx_port), 64);
@@ -263,6 +263,7 @@ enum vb_st ucx_node_open(struct tp_node *n, void **be_out)
         return st;
     memset(un, 0, bytes);
     un->node = n;
+    un->way = way;
     un->nports = n->nports;
     pthread_mutex_init(&un->lock, NULL);
     pthread_condattr_init(&attr);

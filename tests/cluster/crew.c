@@ -206,7 +206,7 @@ int crew_connect(const struct crew *w, uint32_t rank)
 /* Links join workers and ps, by mapped memory wherever that is allowed: all are on one host. */
 static bool links_are_right(struct crew *w, struct ctl *c, uint32_t rank)
 {
-    const enum tp_way way = w->transport == CL_TCP ? TP_UCX : TP_MAP;
+    const enum tp_way way = w->transport == CL_TCP ? TP_TCP : TP_MAP;
 
     for (uint32_t i = 0; i < w->ntasks; i++) {
         struct tp_link *link = ctl_link(c, i);

@@ -175,7 +175,7 @@ Test(tp_setup, mistakes_in_params_are_refused)
                      VB_INVAL);
     cr_assert_eq(
         tp_link_new(
-            n, &(struct tp_link_params){ .way = (enum tp_way)3, .peer = "b", .channels = 1 }, &l),
+            n, &(struct tp_link_params){ .way = (enum tp_way)4, .peer = "b", .channels = 1 }, &l),
         VB_INVAL);
     tp_node_close(n);
 }

@@ -10,7 +10,7 @@
 
 const struct conf_way conf_ways[] = {
     { "map", TP_MAP, false },
-    { "ucx", TP_UCX, true },
+    { "tcp", TP_TCP, true },
     { "loop, viewed", TP_LOOP, false },
     { "loop, placed", TP_LOOP, true },
 };

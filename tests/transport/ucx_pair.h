@@ -99,7 +99,7 @@ static inline void node_open(struct end *e, const char *name)
 static inline void link_new(struct end *e, const char *peer, bool initiator, const char *host,
                             int key)
 {
-    const struct tp_link_params p = { .way = TP_UCX,
+    const struct tp_link_params p = { .way = TP_TCP,
                                       .peer = peer,
                                       .channels = 1,
                                       .initiator = initiator,

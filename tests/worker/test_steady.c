@@ -291,7 +291,7 @@ int main(int argc, char **argv)
     need(counters_count(), "the counters do not count");
 #endif
     const bool map = run(TP_MAP, "map", &m, &table),
-               ucx = argc > 1 || run(TP_UCX, "ucx", &m, &table);
+               ucx = argc > 1 || run(TP_TCP, "tcp", &m, &table);
 
     free(var);
     ps_table_fini(&table);
