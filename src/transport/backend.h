@@ -68,6 +68,8 @@ struct tp_node {
                                         while ports may be running */
 };
 
+enum { TP_WATCH_NONE = -1, TP_WATCH_BUSY = -2 };
+
 struct tp_backend {
     const char *name; /* what --transport takes */
 
@@ -92,8 +94,14 @@ struct tp_backend {
     /* Contract of tp_send; arguments are checked, the link is not failed. The back end ends the op by
      * tp_port_done, at once (then it runs in the next progress) or later. */
     enum vb_st (*send)(struct tp_port *p, struct tp_link *l, unsigned channel, struct tp_op *op);
-    /* Delivers what has arrived for this port over all links of this way; returns callbacks run. */
-    unsigned (*progress)(struct tp_port *p, void *be);
+    /* Delivers what has arrived for this port over all links of this way; returns callbacks run.
+     * waiting: the port does nothing else, so it may do the way's own work as well. */
+    unsigned (*progress)(struct tp_port *p, void *be, bool waiting);
+    /* Optional. The port is about to sleep: another descriptor that shall wake it; TP_WATCH_NONE;
+     * TP_WATCH_BUSY: progress once more before sleeping. */
+    int (*watch)(struct tp_port *p, void *be);
+    /* Optional: the wait is over, the port turns to other things. */
+    void (*leave)(struct tp_port *p, void *be);
     /* Optional: tp_retry_places. */
     void (*retry)(struct tp_port *p, void *be);
     void (*describe)(const struct tp_link *l, char *buf, size_t buf_bytes);

@@ -315,7 +315,7 @@ static struct loop_link *usable(const struct tp_node *n, unsigned i)
     return loop_of(l);
 }
 
-static unsigned progress(struct tp_port *p, void *be)
+static unsigned progress(struct tp_port *p, void *be, bool waiting)
 {
     const struct tp_node *node = p->node;
     struct loop_node *ln = be;

@@ -114,6 +114,6 @@ enum vb_st map_region(struct tp_link *l, uint32_t id, uint64_t bytes, void *at, 
 
 /* map_ring.c */
 enum vb_st map_send(struct tp_port *p, struct tp_link *l, unsigned channel, struct tp_op *op);
-unsigned map_progress(struct tp_port *p, void *be);
+unsigned map_progress(struct tp_port *p, void *be, bool waiting);
 
 #endif

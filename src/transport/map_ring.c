@@ -119,7 +119,7 @@ static unsigned drain(struct tp_port *p, struct map_in *in)
     return n;
 }
 
-unsigned map_progress(struct tp_port *p, void *be)
+unsigned map_progress(struct tp_port *p, void *be, bool waiting)
 {
     struct map_node *mn = be;
     struct map_in *in = mn->in[p->index];

@@ -90,18 +90,29 @@ static unsigned run_done(struct tp_port *p)
     return n;
 }
 
-unsigned tp_progress(struct tp_port *p)
+/* The way's part of the node; NULL: no link goes that way. */
+static void *be_node(const struct tp_port *p, unsigned way)
 {
-    unsigned n = p->done_head != NULL ? run_done(p) : 0;
+    /* pairs with the release in tp_link_new */
+    return atomic_load_explicit(&p->node->be_node[way], memory_order_acquire);
+}
+
+static unsigned progress(struct tp_port *p, bool waiting)
+{
+    unsigned n = 0;
 
     for (unsigned w = 0; w < TP_NWAYS; w++) {
-        /* pairs with the release in tp_link_new */
-        void *be = atomic_load_explicit(&p->node->be_node[w], memory_order_acquire);
+        void *be = be_node(p, w);
 
         if (be != NULL)
-            n += tp_backends[w]->progress(p, be);
+            n += tp_backends[w]->progress(p, be, waiting);
     }
-    return n;
+    return n + (p->done_head != NULL ? run_done(p) : 0);
+}
+
+unsigned tp_progress(struct tp_port *p)
+{
+    return progress(p, false);
 }
 
 static bool take_nudge(struct tp_port *p)
@@ -134,13 +145,41 @@ static void note_wait(struct tp_port *p, uint64_t took_ns)
     p->usual_wait_ns = (p->usual_wait_ns * 7 + took_ns) / 8;
 }
 
-unsigned tp_wait(struct tp_port *p, uint64_t deadline_ns)
+/* Sleeps unless something has come since; returns how many callbacks ran. */
+static unsigned sleep_armed(struct tp_port *p, uint64_t deadline_ns)
+{
+    int fd[TP_NWAYS];
+    unsigned nfds = 0;
+    bool busy = false;
+
+    static_assert((int)TP_NWAYS <= (int)WAKE_OTHERS_MAX, "every way may be watched");
+    wake_arm(&p->wake);
+
+    const unsigned n = progress(p, true);
+
+    for (unsigned w = 0; w < TP_NWAYS && n == 0; w++) {
+        void *be = be_node(p, w);
+        const int watch = be != NULL && tp_backends[w]->watch != NULL ? tp_backends[w]->watch(p, be)
+                                                                      : TP_WATCH_NONE;
+
+        busy |= watch == TP_WATCH_BUSY;
+        if (watch >= 0)
+            fd[nfds++] = watch;
+    }
+    if (n > 0 || busy || atomic_load_explicit(&p->nudged, memory_order_relaxed))
+        wake_disarm(&p->wake);
+    else
+        wake_sleep(&p->wake, fd, nfds, deadline_ns);
+    return n;
+}
+
+static unsigned wait_once(struct tp_port *p, uint64_t deadline_ns)
 {
     const uint64_t budget_ns = spin_budget(p);
     uint64_t begun_ns = 0;
 
     for (unsigned spins = 0;; spins++) {
-        unsigned n = tp_progress(p);
+        unsigned n = progress(p, spins > 0);
 
         if (n > 0)
             note_wait(p, spins < SPINS_PER_LOOK ? 0 : vb_now_ns() - begun_ns);
@@ -159,15 +198,24 @@ unsigned tp_wait(struct tp_port *p, uint64_t deadline_ns)
             begun_ns = now;
         if (now - begun_ns < budget_ns)
             continue;
-        wake_arm(&p->wake);
-        n = tp_progress(p);
-        if (take_nudge(p) || n > 0) {
-            wake_disarm(&p->wake);
+        n = sleep_armed(p, deadline_ns);
+        if (n > 0)
             return n;
-        }
-        wake_sleep(&p->wake, deadline_ns);
         spins = 2 * SPINS_PER_LOOK - 1; /* look at the clock again after the next progress */
     }
+}
+
+unsigned tp_wait(struct tp_port *p, uint64_t deadline_ns)
+{
+    const unsigned n = wait_once(p, deadline_ns);
+
+    for (unsigned w = 0; w < TP_NWAYS; w++) {
+        void *be = be_node(p, w);
+
+        if (be != NULL && tp_backends[w]->leave != NULL)
+            tp_backends[w]->leave(p, be);
+    }
+    return n;
 }
 
 void tp_wake(struct tp_port *p)
@@ -180,7 +228,7 @@ void tp_wake(struct tp_port *p)
 void tp_retry_places(struct tp_port *p)
 {
     for (unsigned w = 0; w < TP_NWAYS; w++) {
-        void *be = atomic_load_explicit(&p->node->be_node[w], memory_order_acquire);
+        void *be = be_node(p, w);
 
         if (be != NULL && tp_backends[w]->retry != NULL)
             tp_backends[w]->retry(p, be);

@@ -188,9 +188,15 @@ struct ucx_node {
     struct wake_word word;
     struct wake wake; /* the communication thread's */
     pthread_t thread;
-    bool started; /* by the first command of a link */
-    bool ipv6;    /* that link's host is */
-    atomic_bool stop, fail_pending, cmd_pending;
+    bool started;     /* by the first command of a link */
+    bool ipv6;        /* that link's host is */
+    uint64_t next_ns; /* the communication thread's: when control is due again at the latest */
+    atomic_bool stop;
+    atomic_bool attention;           /* commands, links that failed, connections that broke */
+    atomic_bool open;                /* UCX is there */
+    atomic_bool turn;                /* somebody is inside UCX */
+    atomic_bool pending;             /* work was left for whoever is */
+    struct ucx_port *_Atomic driver; /* the port that waits and does the work; NULL: none */
 
     pthread_mutex_t lock; /* cmds, opened, ended, open_st; cmd.st and cmd.done of links */
     pthread_cond_t cond;
@@ -198,14 +204,15 @@ struct ucx_node {
     bool opened, ended;
     enum vb_st open_st;
 
-    /* all below: the communication thread's */
+    /* all below: of whoever has the turn */
+    int gate_fd; /* epoll: wake.efd; ucx_fd too while the gate is open */
+    bool gate_open;
     ucp_context_h ctx;
     ucp_worker_h worker;
     int ucx_fd;
     ucp_mem_h mem[TP_REGIONS_MAX];
     struct ucx_listener listener[UCX_LISTENERS_MAX];
     unsigned nunproved;
-    bool tend;                /* connections need a look: ucx_conns_tend */
     struct ucx_link *closing; /* whose close command runs */
     struct ucx_link *link[TP_LINKS_MAX];
     unsigned nlinks;
@@ -220,12 +227,30 @@ struct ucx_node {
 VB_MUST_CHECK enum vb_st ucx_open(struct ucx_node *un, bool ipv6);
 void ucx_close(struct ucx_node *un); /* takes half-built */
 
+/* ucx_turn.c: who is inside UCX. thread: any. */
+/* Does what is due, UCX's own progress too if asked; false: nothing was, or somebody else is inside and
+ * does it. */
+bool ucx_turn(struct ucx_node *un, bool progress);
+/* The same for the communication thread, with what only it does: ucx_control. */
+bool ucx_turn_comm(struct ucx_node *un);
+/* May the communication thread sleep? UCX is armed then, or a port watches. */
+bool ucx_may_rest(struct ucx_node *un);
+void ucx_turn_first(struct ucx_node *un); /* UCX is open: lets the others in */
+void ucx_turn_last(struct ucx_node *un);  /* nobody else comes in any more */
+unsigned ucx_progress(struct tp_port *p, void *be, bool waiting);
+int ucx_watch(struct tp_port *p, void *be);
+void ucx_leave(struct tp_port *p, void *be);
+/* The communication thread shall look at commands, links and connections. */
+void ucx_attend(struct ucx_node *un);
+
 /* ucx_node.c */
 enum vb_st ucx_node_open(struct tp_node *n, enum tp_way way, void **be_out);
 bool ucx_node_close(void *be);
 /* Runs the link's command in the communication thread and waits for its end. thread: set-up. */
 enum vb_st ucx_cmd(struct ucx_link *l, enum ucx_cmd_what what);
 void ucx_cmd_end(struct ucx_link *l, enum vb_st st);
+/* The communication thread's part of its turns. false: nothing was due. */
+bool ucx_control(struct ucx_node *un);
 /* A port is told at the end of this round. */
 static inline void ucx_tell(struct ucx_port *up)
 {
@@ -245,8 +270,8 @@ struct ucx_link *ucx_sender(struct ucx_node *un, unsigned id, const ucp_am_recv_
 void ucx_conn_close(struct ucx_conn *c);
 /* The peer broke the protocol: the link fails. why: a literal. */
 void ucx_conn_break(struct ucx_conn *c, const char *why);
-/* Closes what is not proved in time or not allowed, and listeners without need. Returns when to look
- * again at the latest. */
+/* Closes what is broken, not proved in time or not allowed, and listeners without need. Returns when to
+ * look again at the latest. */
 uint64_t ucx_conns_tend(struct ucx_node *un, uint64_t now);
 /* Sends a small message without payload; the bytes are copied. false: no room now. */
 bool ucx_post(struct ucx_node *un, ucp_ep_h ep, unsigned am, const void *hdr, size_t hdr_bytes);

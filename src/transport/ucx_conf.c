@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <ucs/debug/log_def.h>
 
 #define LOG_MOD "ucx"
@@ -123,7 +124,7 @@ enum vb_st ucx_open(struct ucx_node *un, bool ipv6)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     const ucp_worker_params_t w = { .field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE,
-                                    .thread_mode = UCS_THREAD_MODE_SINGLE };
+                                    .thread_mode = UCS_THREAD_MODE_SERIALIZED };
 
     pthread_once(&once, hush);
     for (unsigned i = 0; i < UCX_POSTS; i++) {
@@ -142,7 +143,13 @@ enum vb_st ucx_open(struct ucx_node *un, bool ipv6)
     s = ucp_worker_get_efd(un->worker, &un->ucx_fd);
     if (s == UCS_OK)
         s = handlers_set(un);
-    return s == UCS_OK ? VB_OK : failed("no ucx worker", s);
+    if (s != UCS_OK)
+        return failed("no ucx worker", s);
+    if (epoll_ctl(un->gate_fd, EPOLL_CTL_ADD, un->ucx_fd, &(struct epoll_event){ 0 }) != 0) {
+        log_error("cannot watch the ucx worker: %m");
+        return VB_NOMEM;
+    }
+    return VB_OK;
 }
 
 void ucx_close(struct ucx_node *un)

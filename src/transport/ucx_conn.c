@@ -77,7 +77,7 @@ void ucx_conn_break(struct ucx_conn *c, const char *why)
         return;
     c->broken = true;
     c->why = why;
-    c->un->tend = true;
+    ucx_attend(c->un);
     if (c->state == UCX_CONN_BOUND)
         link_lost(c->link,
                   why); /* at once: an op must not end as unreachable on a link that lives */
@@ -223,7 +223,7 @@ static void proved(struct ucx_link *l)
              local, remote, UCX_RNDV_BYTES / 1024);
     /* pairs with the acquire in ready and describe */
     atomic_store_explicit(&l->state, UCX_LINK_PROVED, memory_order_release);
-    l->un->tend = true;
+    ucx_attend(l->un);
 }
 
 static bool token_send(struct ucx_link *l, struct ucx_conn *c)
@@ -310,6 +310,7 @@ static void on_conn(ucp_conn_request_h request, void *arg)
     c->state = UCX_CONN_UNPROVED;
     c->deadline_ns = vb_now_ns() + PROVE_NS;
     un->nunproved++;
+    ucx_attend(un);
 }
 
 static enum vb_st resolve(const char *host, uint16_t port, struct addrinfo **out)
@@ -456,7 +457,6 @@ uint64_t ucx_conns_tend(struct ucx_node *un, uint64_t now)
 {
     uint64_t next_ns = VB_NEVER;
 
-    un->tend = false;
     for (unsigned i = 0; i < un->nconns; i++) {
         struct ucx_conn *c = &un->conn[i];
 

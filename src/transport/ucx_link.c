@@ -32,7 +32,7 @@ void ucx_link_down(struct ucx_link *l)
     if (l->conn != NULL)
         ucx_conn_close(l->conn);
     l->conn = NULL;
-    l->un->tend = true;
+    ucx_attend(l->un);
 }
 
 static void on_flushed(void *req, ucs_status_t s, void *arg)
@@ -211,16 +211,7 @@ static void fail(struct tp_link *base)
     struct ucx_link *l = (struct ucx_link *)base;
 
     atomic_store_explicit(&l->fail_asked, true, memory_order_relaxed);
-    /* pairs with the acquire in fails_take */
-    atomic_store_explicit(&l->un->fail_pending, true, memory_order_release);
-    wake_post(&l->un->wake);
-}
-
-static unsigned progress(struct tp_port *p, void *be)
-{
-    struct ucx_port *up = &((struct ucx_node *)be)->port[p->index];
-
-    return ucx_finished_take(up) + ucx_arrived_take(up);
+    ucx_attend(l->un);
 }
 
 static void retry(struct tp_port *p, void *be)
@@ -229,7 +220,7 @@ static void retry(struct tp_port *p, void *be)
 
     /* pairs with the acquire in ucx_places_retry */
     atomic_store_explicit(&un->port[p->index].retry, true, memory_order_release);
-    wake_post(&un->wake);
+    (void)ucx_turn(un, false);
 }
 
 static void describe(const struct tp_link *base, char *buf, size_t buf_bytes)
@@ -246,8 +237,8 @@ static void describe(const struct tp_link *base, char *buf, size_t buf_bytes)
     {                                                                                              \
         .name = its_name, .node_open = ucx_node_open, .node_close = ucx_node_close,                \
         .link_new = link_new, .link_close = link_close, .offer = offer, .connect = link_connect,   \
-        .ready = ready, .fail = fail, .send = ucx_send, .progress = progress, .retry = retry,      \
-        .describe = describe,                                                                      \
+        .ready = ready, .fail = fail, .send = ucx_send, .progress = ucx_progress,                  \
+        .watch = ucx_watch, .leave = ucx_leave, .retry = retry, .describe = describe,              \
     }
 
 const struct tp_backend tp_rdma_backend = BACKEND("rdma");

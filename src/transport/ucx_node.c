@@ -1,10 +1,10 @@
 #include "transport/ucx.h"
 
 #include <errno.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -27,104 +27,79 @@ static void cmd_run(struct ucx_node *un, struct ucx_link *l)
     ucx_cmd_end(l, l->cmd.what == UCX_CMD_LISTEN ? ucx_listen(l) : ucx_connect(l));
 }
 
-static bool cmds_take(struct ucx_node *un)
+static void cmds_take(struct ucx_node *un)
 {
     pthread_mutex_lock(&un->lock);
     struct ucx_link *l = un->cmds;
     un->cmds = NULL;
     pthread_mutex_unlock(&un->lock);
-    if (l == NULL)
-        return false;
     while (l != NULL) {
         struct ucx_link *next = l->cmd.next;
 
         cmd_run(un, l);
         l = next;
     }
-    return true;
 }
 
-static bool fails_take(struct ucx_node *un)
+static void fails_take(struct ucx_node *un)
 {
-    if (!atomic_load_explicit(&un->fail_pending, memory_order_relaxed))
-        return false;
-    /* pairs with the release in ucx_fail: the links' fail_asked is visible */
-    atomic_exchange_explicit(&un->fail_pending, false, memory_order_acquire);
     for (unsigned i = 0; i < un->nlinks; i++) {
         struct ucx_link *l = un->link[i];
 
         if (l != NULL && atomic_load_explicit(&l->fail_asked, memory_order_relaxed))
             ucx_link_down(l);
     }
-    return true;
 }
 
-static bool control(struct ucx_node *un, uint64_t *next_ns)
+bool ucx_control(struct ucx_node *un)
 {
-    bool busy = atomic_load_explicit(&un->cmd_pending, memory_order_relaxed) &&
-                atomic_exchange_explicit(&un->cmd_pending, false, memory_order_acquire) &&
-                cmds_take(un);
+    /* pairs with the release in ucx_attend: what the flag is about is visible */
+    const bool due = atomic_load_explicit(&un->attention, memory_order_relaxed) &&
+                     atomic_exchange_explicit(&un->attention, false, memory_order_acquire);
 
-    *next_ns = VB_NEVER;
-    if (un->tend || un->nunproved > 0)
-        *next_ns = ucx_conns_tend(un, vb_now_ns());
-    busy |= fails_take(un);
+    un->next_ns = VB_NEVER;
+    if (due) {
+        cmds_take(un);
+        fails_take(un);
+    }
+    if (due || un->nunproved > 0)
+        un->next_ns = ucx_conns_tend(un, vb_now_ns());
     if (un->closing != NULL) {
         ucx_link_tend(un->closing, vb_now_ns());
-        *next_ns = VB_MIN(*next_ns, vb_now_ns() + VB_MS);
+        un->next_ns = VB_MIN(un->next_ns, vb_now_ns() + VB_MS);
     }
-    return busy;
+    return due;
 }
 
-/* Everything that is due now. false: nothing was. */
-static bool round_run(struct ucx_node *un, uint64_t *next_ns)
+static bool stopping(const struct ucx_node *un)
 {
-    bool busy = ucp_worker_progress(un->worker) != 0;
-
-    for (unsigned i = 0; i < un->nports; i++) {
-        struct ucx_port *up = &un->port[i];
-
-        busy |= ucx_sends_start(up);
-        busy |= ucx_places_retry(up);
-        busy |= ucx_credits_send(up);
-    }
-    busy |= control(un, next_ns);
-    for (unsigned i = 0; i < un->nports; i++) {
-        struct ucx_port *up = &un->port[i];
-
-        if (up->dirty) {
-            up->dirty = false;
-            wake_post(&up->port->wake);
-        }
-    }
-    return busy;
+    return atomic_load_explicit(&un->stop, memory_order_acquire);
 }
 
 static void rest(struct ucx_node *un)
 {
-    struct pollfd pfd[2] = { { .fd = un->ucx_fd, .events = POLLIN },
-                             { .fd = un->wake.efd, .events = POLLIN } };
-    uint64_t next_ns, posts;
+    struct epoll_event ev;
+    uint64_t posts;
 
     wake_arm(&un->wake);
     /* armed: look at everything once more, the end included */
-    if (!atomic_load_explicit(&un->stop, memory_order_acquire) && !round_run(un, &next_ns) &&
-        ucp_worker_arm(un->worker) == UCS_OK)
-        poll(pfd, 2, vb_poll_ms(next_ns));
+    if (!stopping(un) && !ucx_turn_comm(un) && ucx_may_rest(un))
+        epoll_wait(un->gate_fd, &ev, 1, vb_poll_ms(un->next_ns));
     wake_disarm(&un->wake);
-    if ((pfd[1].revents & POLLIN) != 0 && read(un->wake.efd, &posts, sizeof(posts)) < 0) {
-        /* emptied already */
+    if (read(un->wake.efd, &posts, sizeof(posts)) < 0) {
+        /* nobody has posted */
     }
 }
 
+/* While no port waits, this thread does the work; it spins like a port before it sleeps. */
 static void loop(struct ucx_node *un)
 {
     const uint64_t spin_ns = un->node->spin_ns;
-    uint64_t idle_since = 0, next_ns;
+    uint64_t idle_since = 0;
     unsigned spins = 0;
 
-    while (!atomic_load_explicit(&un->stop, memory_order_acquire)) {
-        if (round_run(un, &next_ns)) {
+    while (!stopping(un)) {
+        if (ucx_turn_comm(un)) {
             idle_since = 0;
             spins = 0;
             continue;
@@ -136,7 +111,8 @@ static void loop(struct ucx_node *un)
 
         if (idle_since == 0)
             idle_since = now;
-        if (now - idle_since >= spin_ns)
+        if (now - idle_since >= spin_ns ||
+            atomic_load_explicit(&un->driver, memory_order_relaxed) != NULL)
             rest(un);
     }
 }
@@ -146,13 +122,17 @@ static void *comm_main(void *arg)
     struct ucx_node *un = arg;
     const enum vb_st st = ucx_open(un, un->ipv6);
 
+    if (st == VB_OK)
+        ucx_turn_first(un);
     pthread_mutex_lock(&un->lock);
     un->open_st = st;
     un->opened = true;
     pthread_cond_broadcast(&un->cond);
     pthread_mutex_unlock(&un->lock);
-    if (st == VB_OK)
+    if (st == VB_OK) {
         loop(un);
+        ucx_turn_last(un);
+    }
     for (unsigned i = 0; i < un->nconns; i++)
         if (un->conn[i].state != UCX_CONN_FREE)
             ucx_conn_close(&un->conn[i]);
@@ -224,9 +204,7 @@ enum vb_st ucx_cmd(struct ucx_link *l, enum ucx_cmd_what what)
     pthread_mutex_lock(&un->lock);
     l->cmd = (struct ucx_cmd){ .what = what, .next = un->cmds };
     un->cmds = l;
-    /* pairs with the acquire in control */
-    atomic_store_explicit(&un->cmd_pending, true, memory_order_release);
-    wake_post(&un->wake);
+    ucx_attend(un);
     while (!l->cmd.done && rc != ETIMEDOUT)
         rc = pthread_cond_timedwait(&un->cond, &un->lock, &deadline);
     const enum vb_st st = l->cmd.done ? l->cmd.st : VB_TIMEOUT;
@@ -256,6 +234,7 @@ enum vb_st ucx_node_open(struct tp_node *n, enum tp_way way, void **be_out)
     const size_t bytes =
         vb_round_up(sizeof(struct ucx_node) + n->nports * sizeof(struct ucx_port), 64);
     struct ucx_node *un = aligned_alloc(64, bytes);
+    struct epoll_event posted = { .events = EPOLLIN };
     pthread_condattr_t attr;
     enum vb_st st = VB_NOMEM;
 
@@ -264,6 +243,8 @@ enum vb_st ucx_node_open(struct tp_node *n, enum tp_way way, void **be_out)
     memset(un, 0, bytes);
     un->node = n;
     un->way = way;
+    un->turn = true; /* the communication thread's, to open UCX */
+    un->next_ns = VB_NEVER;
     un->nports = n->nports;
     pthread_mutex_init(&un->lock, NULL);
     pthread_condattr_init(&attr);
@@ -271,7 +252,9 @@ enum vb_st ucx_node_open(struct tp_node *n, enum tp_way way, void **be_out)
     pthread_cond_init(&un->cond, &attr);
     pthread_condattr_destroy(&attr);
     un->wake = (struct wake){ .word = &un->word, .efd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC) };
-    if (un->wake.efd < 0) {
+    un->gate_fd = epoll_create1(EPOLL_CLOEXEC);
+    if (un->wake.efd < 0 || un->gate_fd < 0 ||
+        epoll_ctl(un->gate_fd, EPOLL_CTL_ADD, un->wake.efd, &posted) != 0) {
         log_error("no eventfd: %m");
         goto fail;
     }
@@ -325,6 +308,8 @@ bool ucx_node_close(void *be)
     }
     if (un->wake.efd >= 0)
         close(un->wake.efd);
+    if (un->gate_fd >= 0)
+        close(un->gate_fd);
     pthread_cond_destroy(&un->cond);
     pthread_mutex_destroy(&un->lock);
     free(un);

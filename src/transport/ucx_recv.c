@@ -7,7 +7,7 @@
 
 enum { DRAIN_MAX = 256 }; /* messages of one channel before the next channel's turn */
 
-/* ---- the communication thread ---- */
+/* ---- whoever has the turn ---- */
 
 static struct ucx_rec *rec_new(struct ucx_chan *ch)
 {
@@ -327,7 +327,7 @@ static unsigned chan_drain(struct ucx_chan *ch)
         if (tail % UCX_CREDIT_EVERY == 0 &&
             !atomic_exchange_explicit(&ch->credit_queued, true, memory_order_acq_rel)) {
             vb_ring_put(&ch->port->credits, ch); /* never full: a channel is in it once */
-            wake_post(&ch->port->un->wake);
+            (void)ucx_turn(ch->port->un, false);
         }
     }
     return n;

@@ -38,7 +38,7 @@ enum vb_st ucx_send(struct tp_port *p, struct tp_link *base, unsigned channel, s
         return VB_AGAIN;
     ch->tx_seq++;
     up->taken++;
-    wake_post(&up->un->wake);
+    (void)ucx_turn(up->un, false);
     return VB_OK;
 }
 
@@ -53,7 +53,7 @@ unsigned ucx_finished_take(struct ucx_port *up)
     return 0; /* their done runs in the port's next progress */
 }
 
-/* ---- the communication thread ---- */
+/* ---- whoever has the turn ---- */
 
 static void op_finish(struct ucx_port *up, struct tp_op *op, enum vb_st st)
 {

@@ -48,11 +48,14 @@ void wake_disarm(const struct wake *w)
     atomic_store_explicit(&w->word->armed, 0, memory_order_relaxed);
 }
 
-void wake_sleep(const struct wake *w, uint64_t deadline_ns)
+void wake_sleep(const struct wake *w, const int *other, unsigned n, uint64_t deadline_ns)
 {
-    struct pollfd pfd = { .fd = w->efd, .events = POLLIN };
+    struct pollfd pfd[1 + WAKE_OTHERS_MAX] = { { .fd = w->efd, .events = POLLIN } };
     uint64_t posts;
     int ready;
+
+    for (unsigned i = 0; i < n; i++)
+        pfd[1 + i] = (struct pollfd){ .fd = other[i], .events = POLLIN };
 
     do {
         const uint64_t now = vb_now_ns();
@@ -60,10 +63,10 @@ void wake_sleep(const struct wake *w, uint64_t deadline_ns)
         const struct timespec t = { .tv_sec = (time_t)(left / VB_SEC),
                                     .tv_nsec = (long)(left % VB_SEC) };
 
-        ready = ppoll(&pfd, 1, deadline_ns == VB_NEVER ? NULL : &t, NULL);
+        ready = ppoll(pfd, 1 + n, deadline_ns == VB_NEVER ? NULL : &t, NULL);
     } while (ready < 0 && errno == EINTR);
     wake_disarm(w);
-    if (ready > 0 && read(w->efd, &posts, sizeof(posts)) < 0) {
+    if (ready > 0 && pfd[0].revents != 0 && read(w->efd, &posts, sizeof(posts)) < 0) {
         /* emptied meanwhile by nobody we know: as good as read */
     }
 }
@@ -83,7 +86,7 @@ static bool await_count(const struct wake *w, atomic_uint *counter, unsigned wan
             return false;
         wake_arm(w);
         if (atomic_load_explicit(counter, memory_order_acquire) < want)
-            wake_sleep(w, deadline_ns);
+            wake_sleep(w, NULL, 0, deadline_ns);
         else
             wake_disarm(w);
     }

@@ -28,8 +28,10 @@ void wake_post(const struct wake *w);
 /* thread: the waiter. After arm, look for work again; then sleep or disarm. */
 void wake_arm(const struct wake *w);
 void wake_disarm(const struct wake *w);
-/* Sleeps until posted or the deadline (clock.h); disarms. Works also when a post came before. */
-void wake_sleep(const struct wake *w, uint64_t deadline_ns);
+/* Sleeps until posted, one of n other descriptors can be read (at most WAKE_OTHERS_MAX), or the deadline
+ * (clock.h); disarms. Works also when a post came before. */
+enum { WAKE_OTHERS_MAX = 4 };
+void wake_sleep(const struct wake *w, const int *other, unsigned n, uint64_t deadline_ns);
 
 /* The spin budget before sleeping: about one wake-up, measured once per process. 0 when cores are
  * short: busy threads of all tasks outnumber the host's processors, or this process's own threads

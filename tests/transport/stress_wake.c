@@ -29,7 +29,7 @@ static void *waiter(void *arg)
             wake_arm(&wake);
             if (atomic_load_explicit(&posted, memory_order_acquire) < i) {
                 ++*slept;
-                wake_sleep(&wake, deadline_ns);
+                wake_sleep(&wake, NULL, 0, deadline_ns);
             } else {
                 wake_disarm(&wake);
             }
