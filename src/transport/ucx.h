@@ -155,9 +155,11 @@ struct ucx_port {
     struct ucx_node *un;
     struct vb_ring sends, credits, finished, arrived;
     /* the port's */
-    _Alignas(64) uint32_t taken; /* sends accepted */
-    uint32_t popped;             /* of those, seen in finished */
-    struct ucx_chan *again;      /* channels left with messages by the last progress */
+    _Alignas(64) uint32_t taken;       /* sends accepted */
+    uint32_t popped;                   /* of those, seen in finished */
+    struct ucx_chan *again;            /* channels left with messages by the last progress */
+    atomic_uint_fast64_t off_since_ns; /* when the last wait as driver ended */
+    uint64_t off_ns;                   /* how long it is off between two waits, at most */
     atomic_bool retry;
     /* the communication thread's */
     _Alignas(64) atomic_uint returned; /* sends whose ucx_tx is free again */
@@ -188,15 +190,19 @@ struct ucx_node {
     struct wake_word word;
     struct wake wake; /* the communication thread's */
     pthread_t thread;
-    bool started;     /* by the first command of a link */
-    bool ipv6;        /* that link's host is */
-    uint64_t next_ns; /* the communication thread's: when control is due again at the latest */
+    bool started;       /* by the first command of a link */
+    bool ipv6;          /* that link's host is */
+    unsigned offs_seen; /* the communication thread's */
+    uint64_t next_ns;   /* the communication thread's: when control is due again at the latest */
     atomic_bool stop;
-    atomic_bool attention;           /* commands, links that failed, connections that broke */
-    atomic_bool open;                /* UCX is there */
-    atomic_bool turn;                /* somebody is inside UCX */
-    atomic_bool pending;             /* work was left for whoever is */
-    struct ucx_port *_Atomic driver; /* the port that waits and does the work; NULL: none */
+    atomic_bool attention; /* commands, links that failed, connections that broke */
+    atomic_bool open;      /* UCX is there */
+    atomic_bool turn;      /* somebody is inside UCX */
+    atomic_bool pending;   /* work was left for whoever is */
+    atomic_bool wanted;    /* the communication thread has found the turn taken */
+    atomic_uint driver;    /* the port that waits and does the work: ucx_turn.c */
+    atomic_uint offs;      /* how often the driver was off for a moment */
+    atomic_bool watched;   /* the communication thread looks after an off driver */
 
     pthread_mutex_t lock; /* cmds, opened, ended, open_st; cmd.st and cmd.done of links */
     pthread_cond_t cond;
@@ -206,7 +212,7 @@ struct ucx_node {
 
     /* all below: of whoever has the turn */
     int gate_fd; /* epoll: wake.efd; ucx_fd too while the gate is open */
-    bool gate_open;
+    atomic_bool gate_open;
     ucp_context_h ctx;
     ucp_worker_h worker;
     int ucx_fd;
@@ -233,10 +239,11 @@ void ucx_close(struct ucx_node *un); /* takes half-built */
 bool ucx_turn(struct ucx_node *un, bool progress);
 /* The same for the communication thread, with what only it does: ucx_control. */
 bool ucx_turn_comm(struct ucx_node *un);
-/* May the communication thread sleep? UCX is armed then, or a port watches. */
-bool ucx_may_rest(struct ucx_node *un);
+/* May the communication thread sleep? UCX is armed then, or a port watches. Lowers *until_ns. */
+bool ucx_may_rest(struct ucx_node *un, uint64_t *until_ns);
 void ucx_turn_first(struct ucx_node *un); /* UCX is open: lets the others in */
 void ucx_turn_last(struct ucx_node *un);  /* nobody else comes in any more */
+bool ucx_is_driven(const struct ucx_node *un);
 unsigned ucx_progress(struct tp_port *p, void *be, bool waiting);
 int ucx_watch(struct tp_port *p, void *be);
 void ucx_leave(struct tp_port *p, void *be);

@@ -14,8 +14,6 @@
 #define CMD_NS (20 * VB_SEC)  /* no command takes longer, unless UCX hangs */
 #define STOP_NS (10 * VB_SEC) /* nor does the thread's end */
 
-enum { SPINS_PER_LOOK = 32 };
-
 /* ---- the communication thread ---- */
 
 static void cmd_run(struct ucx_node *un, struct ucx_link *l)
@@ -76,44 +74,24 @@ static bool stopping(const struct ucx_node *un)
     return atomic_load_explicit(&un->stop, memory_order_acquire);
 }
 
-static void rest(struct ucx_node *un)
-{
-    struct epoll_event ev;
-    uint64_t posts;
-
-    wake_arm(&un->wake);
-    /* armed: look at everything once more, the end included */
-    if (!stopping(un) && !ucx_turn_comm(un) && ucx_may_rest(un))
-        epoll_wait(un->gate_fd, &ev, 1, vb_poll_ms(un->next_ns));
-    wake_disarm(&un->wake);
-    if (read(un->wake.efd, &posts, sizeof(posts)) < 0) {
-        /* nobody has posted */
-    }
-}
-
-/* While no port waits, this thread does the work; it spins like a port before it sleeps. */
+/* While no port waits, this thread does the work. It never spins: whoever waits for something is a port,
+ * and a port that computes needs the core more. */
 static void loop(struct ucx_node *un)
 {
-    const uint64_t spin_ns = un->node->spin_ns;
-    uint64_t idle_since = 0;
-    unsigned spins = 0;
+    struct epoll_event ev;
+    uint64_t posts, until_ns;
 
     while (!stopping(un)) {
-        if (ucx_turn_comm(un)) {
-            idle_since = 0;
-            spins = 0;
+        if (ucx_turn_comm(un))
             continue;
+        wake_arm(&un->wake);
+        /* armed: look at everything once more, the end included */
+        if (!stopping(un) && !ucx_turn_comm(un) && ucx_may_rest(un, &until_ns))
+            epoll_wait(un->gate_fd, &ev, 1, vb_poll_ms(until_ns));
+        wake_disarm(&un->wake);
+        if (read(un->wake.efd, &posts, sizeof(posts)) < 0) {
+            /* nobody has posted */
         }
-        if (spin_ns > 0 && ++spins % SPINS_PER_LOOK != 0)
-            continue;
-
-        const uint64_t now = spin_ns > 0 ? vb_now_ns() : 0;
-
-        if (idle_since == 0)
-            idle_since = now;
-        if (now - idle_since >= spin_ns ||
-            atomic_load_explicit(&un->driver, memory_order_relaxed) != NULL)
-            rest(un);
     }
 }
 

@@ -9,6 +9,11 @@
  * epoll set in which UCX's descriptor counts only while there is no driver: else every arrival would wake
  * two threads. The gate follows `driver` at the end of every turn, and whoever changes `driver` takes a
  * turn or leaves `pending` to the one who has it; so the last change always finds its way.
+ *
+ * Opening and closing the gate costs two system calls, and a wake-up for nothing when something arrives
+ * in between. A port that always comes back soon stays the driver while it is *off*; meanwhile the
+ * communication thread looks after it every millisecond. Is it off for longer, it is the driver no more,
+ * and from then on it gives the part up when it leaves.
  */
 #include "transport/ucx.h"
 
@@ -17,6 +22,14 @@
 
 #define LOG_MOD "ucx"
 #include "base/log.h"
+
+/* driver: NOBODY, or 2 * (the port's index + 1), plus OFF */
+enum { NOBODY = 0, OFF = 1 };
+
+#define OFF_NS (VB_MS / 20) /* a port that is never off for longer stays the driver */
+#define OFF_MAX_NS VB_MS    /* a longer pause is forgotten as fast as one of this length */
+enum { OFF_FORGET = 64 };   /* in how many waits a pause counts e times less */
+#define WATCH_NS VB_MS      /* how often the communication thread looks */
 
 /* Every access here is atomic; the builtin keeps thread checkers from warning about a fence. */
 static void full_fence(void)
@@ -30,9 +43,9 @@ static bool take(struct ucx_node *un)
            !atomic_exchange_explicit(&un->turn, true, memory_order_acquire);
 }
 
-static bool is_driven(const struct ucx_node *un)
+bool ucx_is_driven(const struct ucx_node *un)
 {
-    return atomic_load_explicit(&un->driver, memory_order_relaxed) != NULL;
+    return atomic_load_explicit(&un->driver, memory_order_relaxed) != NOBODY;
 }
 
 /* RDMA raises no event unless it is armed; TCP always does. */
@@ -43,16 +56,26 @@ static bool armed(struct ucx_node *un)
 
 static void gate_set(struct ucx_node *un)
 {
-    const bool open = !is_driven(un);
+    const bool open = !ucx_is_driven(un);
     struct epoll_event ev = { .events = open ? EPOLLIN : 0 };
 
-    if (open == un->gate_open)
+    if (open == atomic_load_explicit(&un->gate_open, memory_order_relaxed))
         return;
     if (epoll_ctl(un->gate_fd, EPOLL_CTL_MOD, un->ucx_fd, &ev) != 0)
         log_warn("cannot watch the ucx worker: %m");
-    un->gate_open = open;
+    atomic_store_explicit(&un->gate_open, open, memory_order_relaxed);
     if (open && !armed(un))
         wake_post(&un->wake);
+}
+
+/* For the communication thread, which may sleep when the turn is taken: it is woken afterwards. */
+static bool take_or_want(struct ucx_node *un)
+{
+    if (take(un))
+        return true;
+    atomic_store_explicit(&un->wanted, true, memory_order_relaxed);
+    full_fence(); /* pairs with the one in give */
+    return take(un);
 }
 
 /* Lets go. true: somebody has left work meanwhile, and the turn is ours again. */
@@ -60,7 +83,10 @@ static bool give(struct ucx_node *un)
 {
     gate_set(un);
     atomic_store_explicit(&un->turn, false, memory_order_release);
-    full_fence(); /* pairs with the one in ucx_turn */
+    full_fence(); /* pairs with those in ucx_turn and take_or_want */
+    if (atomic_load_explicit(&un->wanted, memory_order_relaxed) &&
+        atomic_exchange_explicit(&un->wanted, false, memory_order_relaxed))
+        wake_post(&un->wake);
     return atomic_load_explicit(&un->pending, memory_order_relaxed) && take(un);
 }
 
@@ -103,36 +129,72 @@ bool ucx_turn(struct ucx_node *un, bool progress)
     full_fence(); /* pairs with the one in give */
     if (!take(un))
         return false;
+    gate_set(un); /* before anything arrives */
     do
         busy |= work(un, progress);
     while (give(un));
     return busy;
 }
 
+/* Takes the part of driver from a port that is off for long. */
+static void look_after(struct ucx_node *un)
+{
+    unsigned is = atomic_load_explicit(&un->driver, memory_order_acquire);
+
+    if ((is & OFF) == 0)
+        return;
+
+    const struct ucx_port *up = &un->port[is / 2 - 1];
+    const uint64_t since = atomic_load_explicit(&up->off_since_ns, memory_order_relaxed);
+
+    if (vb_now_ns() - since >= WATCH_NS / 2)
+        atomic_compare_exchange_strong_explicit(&un->driver, &is, NOBODY, memory_order_acq_rel,
+                                                memory_order_relaxed);
+}
+
 bool ucx_turn_comm(struct ucx_node *un)
 {
-    if (is_driven(un) && !atomic_load_explicit(&un->attention, memory_order_relaxed) &&
+    look_after(un);
+    if (ucx_is_driven(un) && !atomic_load_explicit(&un->gate_open, memory_order_relaxed) &&
+        !atomic_load_explicit(&un->attention, memory_order_relaxed) &&
         (un->next_ns == VB_NEVER || vb_now_ns() < un->next_ns))
         return false;
-    if (!take(un))
-        return true; /* try again */
+    if (!take_or_want(un))
+        return false;
+    gate_set(un);
 
     bool busy = ucx_control(un);
 
     do
-        busy |= work(un, !is_driven(un));
+        busy |= work(un, !ucx_is_driven(un));
     while (give(un));
     return busy;
 }
 
-bool ucx_may_rest(struct ucx_node *un)
+/* Is somebody to be looked after? A driver that goes off sees `watched` or is seen here. */
+static bool watches(struct ucx_node *un)
+{
+    const unsigned offs = atomic_load_explicit(&un->offs, memory_order_relaxed);
+    const bool active = offs != un->offs_seen;
+
+    un->offs_seen = offs;
+    atomic_store_explicit(&un->watched, active, memory_order_relaxed);
+    full_fence(); /* pairs with the one in ucx_leave */
+    if (active || (atomic_load_explicit(&un->driver, memory_order_relaxed) & OFF) == 0)
+        return active;
+    atomic_store_explicit(&un->watched, true, memory_order_relaxed);
+    return true;
+}
+
+bool ucx_may_rest(struct ucx_node *un, uint64_t *until_ns)
 {
     bool may;
 
-    if (is_driven(un))
+    *until_ns = watches(un) ? VB_MIN(un->next_ns, vb_now_ns() + WATCH_NS) : un->next_ns;
+    if (ucx_is_driven(un))
         return true; /* it opens the gate when it leaves */
-    if (!take(un))
-        return false;
+    if (!take_or_want(un))
+        return true;
     may = ucp_worker_arm(un->worker) == UCS_OK;
     while (give(un))
         may &= !work(un, false);
@@ -161,13 +223,34 @@ void ucx_attend(struct ucx_node *un)
 
 /* ---- the port's thread ---- */
 
+static unsigned id_of(const struct ucx_port *up)
+{
+    return 2 * (up->port->index + 1);
+}
+
+/* How long was it off? A long pause counts at once and is forgotten slowly. */
+static void note_off(struct ucx_port *up)
+{
+    const uint64_t off_ns =
+        vb_now_ns() - atomic_load_explicit(&up->off_since_ns, memory_order_relaxed);
+
+    up->off_ns -= up->off_ns / OFF_FORGET;
+    up->off_ns = VB_MAX(up->off_ns, VB_MIN(off_ns, OFF_MAX_NS));
+}
+
+/* Is this port the driver now? */
 static bool drives(struct ucx_node *un, struct ucx_port *up)
 {
-    struct ucx_port *nobody = NULL;
+    unsigned is = atomic_load_explicit(&un->driver, memory_order_relaxed);
 
-    return atomic_load_explicit(&un->driver, memory_order_relaxed) == up ||
-           atomic_compare_exchange_strong_explicit(&un->driver, &nobody, up, memory_order_acq_rel,
-                                                   memory_order_relaxed);
+    if (is == id_of(up))
+        return true;
+    if ((is != NOBODY && (is & OFF) == 0) ||
+        !atomic_compare_exchange_strong_explicit(&un->driver, &is, id_of(up), memory_order_acq_rel,
+                                                 memory_order_relaxed))
+        return false;
+    note_off(up);
+    return true;
 }
 
 unsigned ucx_progress(struct tp_port *p, void *be, bool waiting)
@@ -185,7 +268,7 @@ int ucx_watch(struct tp_port *p, void *be)
     struct ucx_node *un = be;
     bool busy;
 
-    if (atomic_load_explicit(&un->driver, memory_order_relaxed) != &un->port[p->index])
+    if (atomic_load_explicit(&un->driver, memory_order_relaxed) != id_of(&un->port[p->index]))
         return TP_WATCH_NONE;
     if (!take(un))
         return TP_WATCH_BUSY;
@@ -198,9 +281,20 @@ int ucx_watch(struct tp_port *p, void *be)
 void ucx_leave(struct tp_port *p, void *be)
 {
     struct ucx_node *un = be;
+    struct ucx_port *up = &un->port[p->index];
 
-    if (atomic_load_explicit(&un->driver, memory_order_relaxed) != &un->port[p->index])
+    if (atomic_load_explicit(&un->driver, memory_order_relaxed) != id_of(up))
         return;
-    atomic_store_explicit(&un->driver, NULL, memory_order_release);
-    (void)ucx_turn(un, false);
+    atomic_store_explicit(&up->off_since_ns, vb_now_ns(), memory_order_relaxed);
+    if (un->nports > 1 || up->off_ns > OFF_NS) { /* other ports may sleep and count on this one */
+        atomic_store_explicit(&un->driver, NOBODY, memory_order_release);
+        (void)ucx_turn(un, false);
+        return;
+    }
+    atomic_store_explicit(&un->offs, atomic_load_explicit(&un->offs, memory_order_relaxed) + 1,
+                          memory_order_relaxed);
+    atomic_store_explicit(&un->driver, id_of(up) | OFF, memory_order_release);
+    full_fence(); /* pairs with the one in watches */
+    if (!atomic_load_explicit(&un->watched, memory_order_relaxed))
+        wake_post(&un->wake);
 }
