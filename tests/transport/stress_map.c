@@ -2,9 +2,9 @@
  * Two nodes in two threads over map. One sends numbered messages whose payload is made from the
  * number; the other checks each and answers it; a piece of memory is written again only after the
  * answer. Both sleep as soon as there is nothing to do. Before that, one thread wakes the other's
- * wait again and again. argv[1]: how many.
+ * wait again and again. VB_LONG: more of both.
  */
-#include "transport/tp.h"
+#include "far.h"
 
 #include "base/clock.h"
 #include "base/util.h"
@@ -20,8 +20,6 @@ enum {
     WINDOW = 32,
     PIECE_WORDS = 128,
     PIECE_BYTES = PIECE_WORDS * 8,
-    DEADLINE_S = 100,
-    NUDGES = 10000
 };
 
 struct side {
@@ -32,7 +30,8 @@ struct side {
 };
 
 static struct side a, b;
-static uint64_t total = 100000, deadline_ns;
+static uint64_t total, deadline_ns;
+static unsigned nudges;
 
 static void got_answer(void *arg, const struct tp_rx *rx)
 {
@@ -151,7 +150,7 @@ static atomic_uint waits;
 /* One wake for each wait of the other thread. */
 static void *nudge_main(void *arg)
 {
-    for (unsigned i = 0; i < NUDGES && vb_now_ns() < deadline_ns; i++) {
+    for (unsigned i = 0; i < nudges && vb_now_ns() < deadline_ns; i++) {
         tp_wake(a.port);
         while (atomic_load(&waits) <= i && vb_now_ns() < deadline_ns)
             sched_yield();
@@ -165,7 +164,7 @@ static bool wakes_end_waits(void)
 
     if (pthread_create(&thread, NULL, nudge_main, NULL) != 0)
         return false;
-    for (unsigned i = 0; i < NUDGES; i++) {
+    for (unsigned i = 0; i < nudges; i++) {
         tp_wait(a.port, deadline_ns);
         atomic_fetch_add(&waits, 1);
     }
@@ -173,13 +172,13 @@ static bool wakes_end_waits(void)
     return vb_now_ns() < deadline_ns;
 }
 
-int main(int argc, char **argv)
+int main(void)
 {
     pthread_t thread;
 
-    if (argc > 1)
-        total = strtoull(argv[1], NULL, 10);
-    deadline_ns = vb_now_ns() + DEADLINE_S * VB_SEC;
+    total = far_rounds(100000, 10000000);
+    nudges = far_rounds(10000, 1000000);
+    deadline_ns = vb_now_ns() + far_rounds(100, 1500) * VB_SEC;
     if (!side_open(&a, "a", got_answer) || !side_open(&b, "b", got_message) || !join() ||
         !wakes_end_waits() || pthread_create(&thread, NULL, answer_main, NULL) != 0)
         return 1;

@@ -1,6 +1,8 @@
 /* A waiter that sleeps after every item, and a poster that hands over the next as soon as it can: no
- * wake-up may get lost. argv[1]: how many. */
+ * wake-up may get lost. VB_LONG: a hundred times as many. */
 #include "transport/wake.h"
+
+#include "far.h"
 
 #include "base/clock.h"
 
@@ -11,12 +13,10 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-enum { DEADLINE_S = 100 };
-
 static struct wake_word word;
 static struct wake wake;
 static atomic_uint posted, taken;
-static unsigned total = 100000;
+static unsigned total;
 static uint64_t deadline_ns;
 
 static void *waiter(void *arg)
@@ -54,14 +54,13 @@ static void post_all(void)
     }
 }
 
-int main(int argc, char **argv)
+int main(void)
 {
     unsigned slept = 0;
     pthread_t thread;
 
-    if (argc > 1)
-        total = (unsigned)strtoul(argv[1], NULL, 10);
-    deadline_ns = vb_now_ns() + DEADLINE_S * VB_SEC;
+    total = far_rounds(100000, 10000000);
+    deadline_ns = vb_now_ns() + far_rounds(100, 1500) * VB_SEC;
     wake = (struct wake){ .word = &word, .efd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC) };
     if (wake.efd < 0 || pthread_create(&thread, NULL, waiter, &slept) != 0)
         return 1;
