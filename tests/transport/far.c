@@ -12,7 +12,7 @@ void far_open(struct far *f, const char *name, uint64_t bytes, const struct tp_p
 {
     uint32_t id;
 
-    *f = (struct far){ .bytes = bytes, .fd = -1 };
+    *f = (struct far){ .name = name, .bytes = bytes, .fd = -1 };
     MUST(tp_node_open(&(struct tp_node_params){ .name = name, .nports = 1 }, &f->node) == VB_OK);
     MUST(tp_region_new(f->node, bytes, false, &id) == VB_OK && id == FAR_SRC);
     MUST(tp_region_new(f->node, bytes, false, &id) == VB_OK && id == FAR_DST);
@@ -62,7 +62,7 @@ void far_join(struct far *f, int fd, enum tp_way way, bool initiator, const char
 {
     const uint64_t deadline_ns = vb_now_ns() + FAR_PATIENCE_S * VB_SEC;
     const struct tp_link_params p = { .way = way,
-                                      .peer = initiator ? "b" : "a",
+                                      .peer = strcmp(f->name, "a") == 0 ? "b" : "a",
                                       .channels = 1,
                                       .initiator = initiator,
                                       .host = host,

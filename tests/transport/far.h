@@ -22,6 +22,7 @@
 enum { FAR_SKIP = 77, FAR_SRC = 0, FAR_DST = 1, FAR_PATIENCE_S = 20 };
 
 struct far {
+    const char *name; /* "a" or "b" */
     struct tp_node *node;
     struct tp_link *link;
     struct tp_port *port;
@@ -30,7 +31,7 @@ struct far {
     int fd; /* a unix socket to the other end */
 };
 
-/* A node of one port with both regions, and the port's callbacks. */
+/* A node, a or b, of one port with both regions, and the port's callbacks. */
 void far_open(struct far *f, const char *name, uint64_t bytes, const struct tp_port_params *cb);
 /* Makes the link and exchanges offers over fd; until the link is ready. */
 void far_join(struct far *f, int fd, enum tp_way way, bool initiator, const char *host);
