@@ -43,6 +43,7 @@ struct tp_link {
     unsigned id; /* index in node->links */
     char peer[64];
     char host[64];
+    char why[TP_WHY];
     void *user;
     unsigned channels;
     bool initiator;
@@ -104,7 +105,8 @@ struct tp_backend {
     void (*leave)(struct tp_port *p, void *be);
     /* Optional: tp_retry_places. */
     void (*retry)(struct tp_port *p, void *be);
-    void (*describe)(const struct tp_link *l, char *buf, size_t buf_bytes);
+    /* Fills what it knows of a zeroed *out; tp.c adds way, rails and why. */
+    void (*info)(const struct tp_link *l, struct tp_link_info *out);
 };
 
 extern const struct tp_backend tp_map_backend, tp_rdma_backend, tp_tcp_backend, tp_loop_backend;

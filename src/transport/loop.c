@@ -347,9 +347,9 @@ static void retry(struct tp_port *p, void *be)
     }
 }
 
-static void describe(const struct tp_link *l, char *buf, size_t buf_bytes)
+static void info(const struct tp_link *l, struct tp_link_info *out)
 {
-    snprintf(buf, buf_bytes, "loop: in process, seed %llu, payloads %s",
+    snprintf(out->protocol, sizeof(out->protocol), "in process, seed %llu, payloads %s",
              (unsigned long long)l->node->loop_seed,
              ((const struct loop_link *)(const void *)l)->knobs.place ? "copied" : "read in place");
 }
@@ -385,5 +385,5 @@ const struct tp_backend tp_loop_backend = {
     .send = send,
     .progress = progress,
     .retry = retry,
-    .describe = describe,
+    .info = info,
 };

@@ -100,9 +100,9 @@ static enum vb_st ready(const struct tp_link *l)
     return atomic_load_explicit(&m->connected, memory_order_acquire) ? VB_OK : VB_AGAIN;
 }
 
-static void describe(const struct tp_link *l, char *buf, size_t buf_bytes)
+static void info(const struct tp_link *l, struct tp_link_info *out)
 {
-    snprintf(buf, buf_bytes, "map (this host's memory, read in place)");
+    snprintf(out->protocol, sizeof(out->protocol), "this host's memory, read in place");
 }
 
 const struct tp_backend tp_map_backend = {
@@ -117,5 +117,5 @@ const struct tp_backend tp_map_backend = {
     .map = map_region,
     .send = map_send,
     .progress = map_progress,
-    .describe = describe,
+    .info = info,
 };

@@ -35,6 +35,8 @@ enum {
     TP_PORTS_MAX = 16,
     TP_OFFER_BYTES = 512,
     TP_OFFER_FDS = 40,
+    TP_RAILS_MAX = 4,
+    TP_WHY = 160,
     TP_CHANNEL_SLOTS = 1024 /* messages in flight on one channel and direction, at most */
 };
 
@@ -176,8 +178,29 @@ struct tp_link_stats {
 };
 /* Sums over channels; exact once the ports rest. thread: any. */
 struct tp_link_stats tp_link_stats(const struct tp_link *l);
-/* One line: way, device or address, protocol. Text into buf. */
+
+/* What a link is. Text that is not known or that the way has not got is "". */
+struct tp_link_info {
+    enum tp_way way;
+    char device[64];            /* "eth0", "mlx5_0:1" */
+    char local[64], remote[64]; /* "10.0.0.1:5000", "[fd00::1]:5000" */
+    char gid[48];               /* rdma: "fe80:...", the local one */
+    uint32_t mtu;               /* 0: not known */
+    char protocol[96];          /* by size of the payload */
+    unsigned nrails;
+    struct tp_rail {
+        char name[64];
+        uint64_t sent_bytes; /* payload */
+    } rail[TP_RAILS_MAX];
+    char why[TP_WHY]; /* why not something faster (tp_link_set_why); of a link that is down: why */
+};
+/* thread: any. */
+void tp_link_info(const struct tp_link *l, struct tp_link_info *out);
+/* Once, before the link is ready; copied. */
+void tp_link_set_why(struct tp_link *l, const char *why);
+/* One line of it: way, device, addresses, protocol. Text into buf. */
 void tp_link_describe(const struct tp_link *l, char *buf, size_t buf_bytes);
+const char *tp_way_name(enum tp_way way);
 
 /*
  * Starts a send on a channel of the link that belongs to this port. thread: the port's. Never

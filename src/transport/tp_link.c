@@ -163,7 +163,36 @@ struct tp_link_stats tp_link_stats(const struct tp_link *l)
     return s;
 }
 
+const char *tp_way_name(enum tp_way way)
+{
+    return (unsigned)way < TP_NWAYS ? way_names[way] : "?";
+}
+
+void tp_link_set_why(struct tp_link *l, const char *why)
+{
+    snprintf(l->why, sizeof(l->why), "%s", why);
+}
+
+void tp_link_info(const struct tp_link *l, struct tp_link_info *out)
+{
+    *out = (struct tp_link_info){ 0 };
+    l->be->info(l, out);
+    out->way = tp_link_way(l);
+    if (out->why[0] == '\0')
+        memcpy(out->why, l->why, sizeof(out->why));
+    if (out->device[0] == '\0' || out->nrails > 0)
+        return;
+    out->nrails = 1;
+    memcpy(out->rail[0].name, out->device, sizeof(out->rail[0].name));
+    out->rail[0].sent_bytes = tp_link_stats(l).sent_bytes;
+}
+
 void tp_link_describe(const struct tp_link *l, char *buf, size_t buf_bytes)
 {
-    l->be->describe(l, buf, buf_bytes);
+    struct tp_link_info i;
+
+    tp_link_info(l, &i);
+    snprintf(buf, buf_bytes, "%s%s%s%s%s%s%s%s%s", tp_way_name(i.way), i.device[0] ? " " : "",
+             i.device, i.local[0] ? " " : "", i.local, i.local[0] ? " -> " : "", i.remote,
+             i.protocol[0] ? ", " : "", i.protocol);
 }

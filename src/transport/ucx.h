@@ -134,7 +134,8 @@ struct ucx_link {
     struct ucx_tx *tx; /* sends inside UCX */
     unsigned landing;  /* receives inside UCX */
     struct ucx_cmd cmd;
-    char text[320]; /* describe; before the state is PROVED */
+    struct tp_link_info info; /* before the state is PROVED */
+    const char *_Atomic why;  /* its connection ended; a literal */
     struct ucx_chan chan[TP_PORTS_MAX];
 };
 
@@ -287,6 +288,10 @@ bool ucx_post(struct ucx_node *un, ucp_ep_h ep, unsigned am, const void *hdr, si
 void ucx_link_down(struct ucx_link *l);
 /* Takes the close command one stage further when that is due. */
 void ucx_link_tend(struct ucx_link *l, uint64_t now);
+
+/* ucx_info.c */
+void ucx_info_fill(struct ucx_link *l);
+void ucx_info(const struct tp_link *l, struct tp_link_info *out);
 
 /* ucx_send.c */
 enum vb_st ucx_send(struct tp_port *p, struct tp_link *l, unsigned channel, struct tp_op *op);

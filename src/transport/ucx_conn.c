@@ -64,6 +64,7 @@ static bool token_right(const struct ucx_link *l, const struct token *t)
 
 static void link_lost(struct ucx_link *l, const char *why)
 {
+    atomic_store_explicit(&l->why, why, memory_order_release);
     if (l->leaving)
         log_debug("%s has closed its data connection", l->base.peer);
     else if (!tp_link_failed(&l->base))
@@ -200,28 +201,10 @@ bool ucx_post(struct ucx_node *un, ucp_ep_h ep, unsigned am, const void *hdr, si
 
 /* ---- proof ---- */
 
-static void address_text(const struct sockaddr_storage *a, char *out, size_t out_bytes)
-{
-    char host[64] = "?", port[16] = "?";
-
-    getnameinfo((const struct sockaddr *)a, sizeof(*a), host, sizeof(host), port, sizeof(port),
-                NI_NUMERICHOST | NI_NUMERICSERV);
-    snprintf(out, out_bytes, strchr(host, ':') != NULL ? "[%s]:%s" : "%s:%s", host, port);
-}
-
 static void proved(struct ucx_link *l)
 {
-    ucp_ep_attr_t a = { .field_mask =
-                            UCP_EP_ATTR_FIELD_LOCAL_SOCKADDR | UCP_EP_ATTR_FIELD_REMOTE_SOCKADDR };
-    char local[96] = "?", remote[96] = "?";
-
-    if (ucp_ep_query(l->conn->ep, &a) == UCS_OK) {
-        address_text(&a.local_sockaddr, local, sizeof(local));
-        address_text(&a.remote_sockaddr, remote, sizeof(remote));
-    }
-    snprintf(l->text, sizeof(l->text), "%s %s -> %s, rendezvous from %d KiB", l->base.be->name,
-             local, remote, UCX_RNDV_BYTES / 1024);
-    /* pairs with the acquire in ready and describe */
+    ucx_info_fill(l);
+    /* pairs with the acquire in ready and info */
     atomic_store_explicit(&l->state, UCX_LINK_PROVED, memory_order_release);
     ucx_attend(l->un);
 }

@@ -1,6 +1,5 @@
 #include "transport/ucx.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -223,22 +222,12 @@ static void retry(struct tp_port *p, void *be)
     (void)ucx_turn(un, false);
 }
 
-static void describe(const struct tp_link *base, char *buf, size_t buf_bytes)
-{
-    const struct ucx_link *l = (const struct ucx_link *)base;
-
-    if (atomic_load_explicit(&l->state, memory_order_acquire) == UCX_LINK_PROVED)
-        snprintf(buf, buf_bytes, "%s", l->text);
-    else
-        snprintf(buf, buf_bytes, "%s %s, not connected", base->be->name, base->host);
-}
-
 #define BACKEND(its_name)                                                                          \
     {                                                                                              \
         .name = its_name, .node_open = ucx_node_open, .node_close = ucx_node_close,                \
         .link_new = link_new, .link_close = link_close, .offer = offer, .connect = link_connect,   \
         .ready = ready, .fail = fail, .send = ucx_send, .progress = ucx_progress,                  \
-        .watch = ucx_watch, .leave = ucx_leave, .retry = retry, .describe = describe,              \
+        .watch = ucx_watch, .leave = ucx_leave, .retry = retry, .info = ucx_info,                  \
     }
 
 const struct tp_backend tp_rdma_backend = BACKEND("rdma");

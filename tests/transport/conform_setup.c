@@ -77,6 +77,7 @@ Test(tp_setup, link_knows_its_user_way_and_description)
 {
     FOR_WAYS(w)
     {
+        struct tp_link_info info;
         char text[200] = "";
         const void *addr;
         struct pair p;
@@ -88,6 +89,10 @@ Test(tp_setup, link_knows_its_user_way_and_description)
         cr_assert_eq(strncmp(text, w->name, 3), 0, "%s: %s", w->name, text);
         tp_link_describe(p.e[0].link, text, 4);
         cr_assert_eq(strlen(text), 3);
+        tp_link_set_why(p.e[0].link, "because");
+        tp_link_info(p.e[0].link, &info);
+        cr_assert(info.way == w->way && info.protocol[0] != '\0');
+        cr_assert_str_eq(info.why, "because");
         if (w->way != TP_MAP)
             cr_assert_eq(tp_link_map(p.e[0].link, 0, 256 << 10, NULL, &addr), VB_INVAL);
         pair_close(&p);
