@@ -19,7 +19,7 @@ enum vb_st link_offer(struct ctl *c, uint32_t rank)
                                  .user = (void *)(uintptr_t)rank,
                                  .channels = c->p.channels,
                                  .initiator = c->is_worker,
-                                 .host = host };
+                                 .rail = { { .host = host } } };
     struct tp_offer offer = { 0 };
 
     if (c->is_worker)

@@ -42,7 +42,6 @@ struct tp_link {
     struct tp_node *node;
     unsigned id; /* index in node->links */
     char peer[64];
-    char host[64];
     char why[TP_WHY];
     void *user;
     unsigned channels;

@@ -36,7 +36,6 @@ static void fill_base(struct tp_link *l, struct tp_node *n, const struct tp_link
     l->be = tp_backends[p->way];
     l->node = n;
     snprintf(l->peer, sizeof(l->peer), "%s", p->peer != NULL ? p->peer : "");
-    snprintf(l->host, sizeof(l->host), "%s", p->host != NULL ? p->host : "");
     l->user = p->user;
     l->channels = p->channels;
     l->initiator = p->initiator;

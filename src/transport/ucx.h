@@ -65,6 +65,7 @@ static_assert(offsetof(struct tp_op, hdr) ==
 enum ucx_rec_state { UCX_REC_PARKED, UCX_REC_LANDING, UCX_REC_LANDED };
 struct ucx_rec {
     struct ucx_chan *chan;
+    struct ucx_rail *rail; /* it came over */
     enum ucx_rec_state state;
     bool rndv, passed; /* passed: its turn in the order is over */
     uint32_t hdr_bytes;
@@ -99,16 +100,37 @@ struct ucx_chan {
     _Alignas(64) atomic_bool arrived_queued, credit_queued;
 };
 
+/* One of a link's connections. Of whoever has the turn; atomic what others read. */
+enum ucx_rail_state { UCX_RAIL_WAITING, UCX_RAIL_PROVED, UCX_RAIL_SKIPPED };
+struct ucx_rail {
+    struct ucx_link *link;
+    unsigned index;
+    atomic_int state;
+    char host[64], from[64]; /* as in tp_rail_params */
+    uint16_t port;           /* listening port: ours or the peer's; 0: nobody listens */
+    struct ucx_conn *conn;   /* NULL: none */
+    char name[64];           /* the own address; set before the state is proved */
+    void *flush_req;
+    atomic_uint_fast64_t sent_bytes;
+    /* its speed, from the sends that end */
+    uint64_t inside_bytes; /* given to UCX and not ended */
+    uint64_t ended_ns;     /* when the last one did */
+    double ns_per_byte;
+};
+
 enum ucx_conn_state { UCX_CONN_FREE, UCX_CONN_UNPROVED, UCX_CONN_BOUND };
 struct ucx_conn {
     struct ucx_node *un;
-    struct ucx_link *link; /* bound: whose */
+    struct ucx_rail *rail; /* bound: whose */
     ucp_ep_h ep;
     enum ucx_conn_state state;
     bool broken; /* UCX has reported an error, or the peer broke the protocol */
     const char *why;
     uint64_t deadline_ns; /* unproved: until when */
 };
+
+#define UCX_PROVE_NS (5 * VB_SEC) /* how long a connection may take to prove itself */
+enum { UCX_NO_PEER = UINT16_MAX };
 
 enum ucx_link_state { UCX_LINK_NEW, UCX_LINK_WAITING, UCX_LINK_PROVED, UCX_LINK_DOWN };
 enum ucx_cmd_what { UCX_CMD_LISTEN, UCX_CMD_CONNECT, UCX_CMD_CLOSE };
@@ -119,7 +141,7 @@ struct ucx_cmd {
     struct ucx_link *next;
     /* close */
     uint64_t deadline_ns; /* of the present stage; 0: not begun */
-    void *flush_req;
+    bool flushing;
 };
 
 struct ucx_link {
@@ -127,12 +149,13 @@ struct ucx_link {
     struct ucx_node *un;
     atomic_int state; /* the communication thread writes */
     atomic_bool fail_asked;
-    uint16_t port;    /* listening port: ours or the peer's */
     uint32_t peer_id; /* the peer's number of this link */
     bool leaving;     /* the peer has said bye */
-    struct ucx_conn *conn;
-    struct ucx_tx *tx; /* sends inside UCX */
-    unsigned landing;  /* receives inside UCX */
+    struct ucx_rail rail[TP_RAILS_MAX];
+    unsigned nrails;
+    uint64_t rails_until_ns; /* proved: when rails that still wait are skipped; 0: none does */
+    struct ucx_tx *tx;       /* sends inside UCX */
+    unsigned landing;        /* receives inside UCX */
     struct ucx_cmd cmd;
     struct tp_link_info info; /* before the state is PROVED */
     const char *_Atomic why;  /* its connection ended; a literal */
@@ -144,7 +167,9 @@ struct ucx_link {
 struct ucx_tx {
     struct tp_op *op; /* NULL: ended already */
     struct ucx_link *link;
+    struct ucx_rail *rail;
     struct ucx_port *port;
+    uint64_t bytes, begun_ns; /* for the rail's speed */
     struct ucx_tx *prev, *next;
     void *req;
     uint32_t wire_bytes;
@@ -265,24 +290,51 @@ static inline void ucx_tell(struct ucx_port *up)
     up->dirty = true;
 }
 
-/* ucx_conn.c: listeners, endpoints, proof. thread: communication. */
-enum vb_st ucx_listen(struct ucx_link *l);
-enum vb_st ucx_connect(struct ucx_link *l);
-void ucx_listeners_close(struct ucx_node *un);
+/* ucx_conn.c: endpoints and their proof. thread: whoever has the turn. */
+struct ucx_conn *ucx_conn_take(struct ucx_node *un); /* NULL: too many */
+VB_MUST_CHECK enum vb_st ucx_conn_open(struct ucx_conn *c, ucp_ep_params_t *p);
+void ucx_conn_close(struct ucx_conn *c);
+/* The peer broke the protocol, or is gone: the link fails, or does without a rail that was not proved
+ * yet. why: a literal. */
+void ucx_conn_break(struct ucx_conn *c, const char *why);
+bool ucx_token_send(struct ucx_rail *r, struct ucx_conn *c);
 ucs_status_t ucx_on_token(void *arg, const void *hdr, size_t hdr_bytes, void *data, size_t bytes,
                           const ucp_am_recv_param_t *param);
 ucs_status_t ucx_on_bye(void *arg, const void *hdr, size_t hdr_bytes, void *data, size_t bytes,
                         const ucp_am_recv_param_t *param);
-/* The proved link that a message with this receiver's number came over, or NULL. */
-struct ucx_link *ucx_sender(struct ucx_node *un, unsigned id, const ucp_am_recv_param_t *param);
-void ucx_conn_close(struct ucx_conn *c);
-/* The peer broke the protocol: the link fails. why: a literal. */
-void ucx_conn_break(struct ucx_conn *c, const char *why);
+/* Sends a small message without payload; the bytes are copied. false: no room now. */
+bool ucx_post(struct ucx_node *un, ucp_ep_h ep, unsigned am, const void *hdr, size_t hdr_bytes);
+
+/* ucx_listen.c: where connections come from. thread: communication. */
+enum vb_st ucx_listen(struct ucx_link *l);
+enum vb_st ucx_connect(struct ucx_link *l);
+void ucx_listeners_close(struct ucx_node *un);
 /* Closes what is broken, not proved in time or not allowed, and listeners without need. Returns when to
  * look again at the latest. */
 uint64_t ucx_conns_tend(struct ucx_node *un, uint64_t now);
-/* Sends a small message without payload; the bytes are copied. false: no room now. */
-bool ucx_post(struct ucx_node *un, ucp_ep_h ep, unsigned am, const void *hdr, size_t hdr_bytes);
+
+/* ucx_rail.c: the rails of a link. thread: whoever has the turn. */
+static inline bool ucx_rail_lives(const struct ucx_rail *r)
+{
+    return r->conn != NULL && !r->conn->broken &&
+           atomic_load_explicit(&r->state, memory_order_relaxed) == UCX_RAIL_PROVED;
+}
+static inline bool ucx_rail_waits(const struct ucx_rail *r)
+{
+    return atomic_load_explicit(&r->state, memory_order_relaxed) == UCX_RAIL_WAITING;
+}
+/* The rail over which a message with this receiver's number came, of a proved link; or NULL. */
+struct ucx_rail *ucx_sender(struct ucx_node *un, unsigned id, const ucp_am_recv_param_t *param);
+/* The first that lives; NULL: none. */
+struct ucx_rail *ucx_rail_first(struct ucx_link *l);
+/* The one on which a payload of so many bytes will have left first; NULL: none lives. */
+struct ucx_rail *ucx_rail_for(struct ucx_link *l, uint64_t bytes);
+void ucx_rail_begun(struct ucx_tx *tx, struct ucx_rail *r, uint64_t bytes);
+void ucx_rail_ended(struct ucx_tx *tx, bool sent);
+/* The link does without it. */
+void ucx_rail_skip(struct ucx_rail *r, const char *why);
+/* false: none is proved or may still be. */
+bool ucx_rails_left(const struct ucx_link *l);
 
 /* ucx_link.c */
 void ucx_link_down(struct ucx_link *l);
@@ -290,7 +342,8 @@ void ucx_link_down(struct ucx_link *l);
 void ucx_link_tend(struct ucx_link *l, uint64_t now);
 
 /* ucx_info.c */
-void ucx_info_fill(struct ucx_link *l);
+void ucx_info_rail(struct ucx_rail *r); /* its name; before it is proved */
+void ucx_info_fill(struct ucx_link *l, const struct ucx_rail *first);
 void ucx_info(const struct tp_link *l, struct tp_link_info *out);
 
 /* ucx_send.c */

@@ -21,7 +21,7 @@ static void address_text(const struct sockaddr_storage *a, char *out, size_t out
 
 #if VB_UCX_TRANSPORTS
 /* What UCX says it uses, beside what was asked for. */
-static void transports_add(struct ucx_link *l, struct tp_link_info *i)
+static void transports_add(const struct ucx_rail *r, struct tp_link_info *i)
 {
     ucp_transport_entry_t entry[8];
     ucp_ep_attr_t a = { .field_mask = UCP_EP_ATTR_FIELD_TRANSPORTS,
@@ -29,7 +29,7 @@ static void transports_add(struct ucx_link *l, struct tp_link_info *i)
                                         .num_entries = VB_ARRAY_LEN(entry),
                                         .entry_size = sizeof(entry[0]) } };
 
-    if (ucp_ep_query(l->conn->ep, &a) != UCS_OK)
+    if (ucp_ep_query(r->conn->ep, &a) != UCS_OK)
         return;
     for (unsigned k = 0; k < a.transports.num_entries; k++) {
         const size_t at = strlen(i->protocol);
@@ -39,22 +39,43 @@ static void transports_add(struct ucx_link *l, struct tp_link_info *i)
     }
 }
 #else
-static void transports_add(struct ucx_link *l, struct tp_link_info *i) {}
+static void transports_add(const struct ucx_rail *r, struct tp_link_info *i) {}
 #endif
 
-void ucx_info_fill(struct ucx_link *l)
+void ucx_info_rail(struct ucx_rail *r)
+{
+    ucp_ep_attr_t a = { .field_mask = UCP_EP_ATTR_FIELD_LOCAL_SOCKADDR };
+
+    if (ucp_ep_query(r->conn->ep, &a) == UCS_OK)
+        address_text(&a.local_sockaddr, r->name, sizeof(r->name));
+}
+
+void ucx_info_fill(struct ucx_link *l, const struct ucx_rail *first)
 {
     struct tp_link_info *i = &l->info;
-    ucp_ep_attr_t a = { .field_mask =
-                            UCP_EP_ATTR_FIELD_LOCAL_SOCKADDR | UCP_EP_ATTR_FIELD_REMOTE_SOCKADDR };
+    ucp_ep_attr_t a = { .field_mask = UCP_EP_ATTR_FIELD_REMOTE_SOCKADDR };
 
+    i->way = l->un->way;
     snprintf(i->protocol, sizeof(i->protocol), "eager below %d KiB, rendezvous from there",
              UCX_RNDV_BYTES / 1024);
-    transports_add(l, i);
-    if (ucp_ep_query(l->conn->ep, &a) != UCS_OK)
-        return;
-    address_text(&a.local_sockaddr, i->local, sizeof(i->local));
-    address_text(&a.remote_sockaddr, i->remote, sizeof(i->remote));
+    transports_add(first, i);
+    snprintf(i->local, sizeof(i->local), "%s", first->name);
+    if (ucp_ep_query(first->conn->ep, &a) == UCS_OK)
+        address_text(&a.remote_sockaddr, i->remote, sizeof(i->remote));
+}
+
+static void add_rails(const struct ucx_link *l, struct tp_link_info *out)
+{
+    for (unsigned i = 0; i < l->nrails; i++) {
+        const struct ucx_rail *r = &l->rail[i];
+
+        /* pairs with the release in proved */
+        if (atomic_load_explicit(&r->state, memory_order_acquire) != UCX_RAIL_PROVED)
+            continue;
+        out->rail[out->nrails].sent_bytes =
+            atomic_load_explicit(&r->sent_bytes, memory_order_relaxed);
+        memcpy(out->rail[out->nrails++].name, r->name, sizeof(r->name));
+    }
 }
 
 void ucx_info(const struct tp_link *base, struct tp_link_info *out)
@@ -64,8 +85,9 @@ void ucx_info(const struct tp_link *base, struct tp_link_info *out)
 
     if (atomic_load_explicit(&l->state, memory_order_acquire) == UCX_LINK_PROVED) {
         *out = l->info;
+        add_rails(l, out);
     } else {
-        snprintf(out->remote, sizeof(out->remote), "%s", base->host);
+        snprintf(out->remote, sizeof(out->remote), "%s", l->rail[0].host);
         snprintf(out->protocol, sizeof(out->protocol), "not connected");
     }
     if (why != NULL)

@@ -9,15 +9,16 @@
 #define FLUSH_NS (1 * VB_SEC) /* closing: what was sent may still leave */
 #define QUIET_NS (2 * VB_SEC) /* closing: until UCX has let go of everything */
 
-enum { OFFER_MAGIC = 0x76624f31 };
+enum { OFFER_MAGIC = 0x76624f32 };
 
 struct offer {
     uint32_t magic;
     uint16_t link; /* the sender's number of this link */
-    uint16_t port; /* 0: the sender is the one that connects */
+    uint16_t nrails;
     uint32_t channels;
+    uint16_t port[TP_RAILS_MAX]; /* 0: nobody listens there, as at the end that connects */
 };
-static_assert(sizeof(struct offer) == 12, "offer is 12 bytes on the wire");
+static_assert(sizeof(struct offer) == 20, "offer is 20 bytes on the wire");
 
 /* ---- the communication thread ---- */
 
@@ -28,9 +29,11 @@ void ucx_link_down(struct ucx_link *l)
     atomic_store_explicit(&l->state, UCX_LINK_DOWN, memory_order_release);
     ucx_sends_give_up(l, false);
     ucx_recvs_give_up(l, false);
-    if (l->conn != NULL)
-        ucx_conn_close(l->conn);
-    l->conn = NULL;
+    for (unsigned i = 0; i < l->nrails; i++) {
+        if (l->rail[i].conn != NULL)
+            ucx_conn_close(l->rail[i].conn);
+        l->rail[i].conn = NULL;
+    }
     ucx_attend(l->un);
 }
 
@@ -45,14 +48,34 @@ static void close_begin(struct ucx_link *l, uint64_t now)
     const ucp_request_param_t p = { .op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK,
                                     .cb.send = on_flushed };
 
+    struct ucx_rail *first = ucx_rail_first(l);
+
     l->cmd.deadline_ns = now + FLUSH_NS;
-    if (l->conn == NULL || l->conn->broken)
-        return;
-    if (atomic_load_explicit(&l->state, memory_order_relaxed) == UCX_LINK_PROVED)
-        (void)ucx_post(l->un, l->conn->ep, UCX_AM_BYE, "bye", 3);
-    else
-        return;
-    l->cmd.flush_req = ucp_ep_flush_nbx(l->conn->ep, &p);
+    l->cmd.flushing = true;
+    if (first != NULL)
+        (void)ucx_post(l->un, first->conn->ep, UCX_AM_BYE, "bye", 3);
+    for (unsigned i = 0; i < l->nrails; i++)
+        if (ucx_rail_lives(&l->rail[i]))
+            l->rail[i].flush_req = ucp_ep_flush_nbx(l->rail[i].conn->ep, &p);
+}
+
+static bool is_flushing(const struct ucx_link *l)
+{
+    for (unsigned i = 0; i < l->nrails; i++)
+        if (UCS_PTR_IS_PTR(l->rail[i].flush_req) && ucx_rail_lives(&l->rail[i]) &&
+            ucp_request_check_status(l->rail[i].flush_req) == UCS_INPROGRESS)
+            return true;
+    return false;
+}
+
+static void flush_end(struct ucx_link *l)
+{
+    for (unsigned i = 0; i < l->nrails; i++) {
+        if (UCS_PTR_IS_PTR(l->rail[i].flush_req))
+            ucp_request_free(l->rail[i].flush_req);
+        l->rail[i].flush_req = NULL;
+    }
+    l->cmd.flushing = false;
 }
 
 void ucx_link_tend(struct ucx_link *l, uint64_t now)
@@ -61,15 +84,12 @@ void ucx_link_tend(struct ucx_link *l, uint64_t now)
 
     if (c->deadline_ns == 0)
         close_begin(l, now);
-    if (UCS_PTR_IS_PTR(c->flush_req)) {
-        if (ucp_request_check_status(c->flush_req) == UCS_INPROGRESS && now < c->deadline_ns &&
-            l->conn != NULL && !l->conn->broken)
+    if (c->flushing) {
+        if (now < c->deadline_ns && is_flushing(l))
             return;
-        ucp_request_free(c->flush_req);
-    }
-    if (c->flush_req != NULL || atomic_load(&l->state) != UCX_LINK_DOWN)
+        flush_end(l);
         c->deadline_ns = now + QUIET_NS;
-    c->flush_req = NULL;
+    }
     ucx_link_down(l);
     if ((l->tx != NULL || l->landing > 0) && now < c->deadline_ns)
         return;
@@ -115,20 +135,42 @@ static void link_free(struct ucx_link *l)
     free(l);
 }
 
+static bool rails_init(struct ucx_link *l, const struct tp_link_params *p)
+{
+    for (unsigned i = 0; i < l->nrails; i++) {
+        struct ucx_rail *r = &l->rail[i];
+        const char *host = p->rail[i].host, *from = p->rail[i].from;
+
+        r->link = l;
+        r->index = i;
+        if (host == NULL || strlen(host) >= sizeof(r->host) ||
+            (from != NULL && strlen(from) >= sizeof(r->from)))
+            return false;
+        snprintf(r->host, sizeof(r->host), "%s", host);
+        snprintf(r->from, sizeof(r->from), "%s", from != NULL ? from : "");
+    }
+    return true;
+}
+
 static enum vb_st link_new(struct tp_node *n, const struct tp_link_params *p,
                            struct tp_link **link_out)
 {
     struct ucx_node *un = n->be_node[p->way];
     struct ucx_link *l;
 
-    if (p->host == NULL || strlen(p->host) >= sizeof(l->base.host)) {
-        log_error("%s: a link to another host needs a numeric address", p->peer);
+    if (p->nrails > TP_RAILS_MAX)
         return VB_INVAL;
-    }
     l = tp_link_alloc(sizeof(*l));
     if (l == NULL)
         return VB_NOMEM;
     l->un = un;
+    l->peer_id = UCX_NO_PEER;
+    l->nrails = VB_MAX(p->nrails, 1u);
+    if (!rails_init(l, p)) {
+        log_error("%s: a link to another host needs a numeric address", p->peer);
+        link_free(l);
+        return VB_INVAL;
+    }
     for (unsigned c = 0; c < p->channels; c++) {
         if (!chan_init(&l->chan[c], l, c, &un->port[c % n->nports])) {
             link_free(l);
@@ -156,6 +198,7 @@ static enum vb_st offer(struct tp_link *base, struct tp_offer *out)
     struct ucx_link *l = (struct ucx_link *)base;
     struct offer o = { .magic = OFFER_MAGIC,
                        .link = (uint16_t)base->id,
+                       .nrails = (uint16_t)l->nrails,
                        .channels = base->channels };
 
     if (!base->initiator) {
@@ -163,11 +206,20 @@ static enum vb_st offer(struct tp_link *base, struct tp_offer *out)
 
         if (st != VB_OK)
             return st;
-        o.port = l->port;
+        for (unsigned i = 0; i < l->nrails; i++)
+            o.port[i] = l->rail[i].port;
     }
     memcpy(out->blob, &o, sizeof(o));
     out->bytes = sizeof(o);
     return VB_OK;
+}
+
+static bool has_port(const struct offer *o)
+{
+    for (unsigned i = 0; i < TP_RAILS_MAX; i++)
+        if (o->port[i] != 0)
+            return true;
+    return false;
 }
 
 static enum vb_st link_connect(struct tp_link *base, const struct tp_offer *peer)
@@ -178,7 +230,8 @@ static enum vb_st link_connect(struct tp_link *base, const struct tp_offer *peer
     if (peer->bytes != sizeof(o) || peer->nfds != 0)
         return VB_PROTO;
     memcpy(&o, peer->blob, sizeof(o));
-    if (o.magic != OFFER_MAGIC || o.link >= TP_LINKS_MAX || (o.port != 0) != base->initiator ||
+    if (o.magic != OFFER_MAGIC || o.link >= TP_LINKS_MAX || o.nrails < 1 ||
+        o.nrails > TP_RAILS_MAX || has_port(&o) != base->initiator ||
         o.channels != base->channels) {
         log_error("%s: malformed offer of a link", base->peer);
         return VB_PROTO;
@@ -186,7 +239,8 @@ static enum vb_st link_connect(struct tp_link *base, const struct tp_offer *peer
     if (!base->initiator)
         return VB_OK; /* the token says the same and is proved */
     l->peer_id = o.link;
-    l->port = o.port;
+    for (unsigned i = 0; i < l->nrails; i++)
+        l->rail[i].port = i < o.nrails ? o.port[i] : 0;
     return ucx_cmd(l, UCX_CMD_CONNECT);
 }
 

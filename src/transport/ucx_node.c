@@ -55,12 +55,11 @@ bool ucx_control(struct ucx_node *un)
     const bool due = atomic_load_explicit(&un->attention, memory_order_relaxed) &&
                      atomic_exchange_explicit(&un->attention, false, memory_order_acquire);
 
-    un->next_ns = VB_NEVER;
     if (due) {
         cmds_take(un);
         fails_take(un);
     }
-    if (due || un->nunproved > 0)
+    if (due || (un->next_ns != VB_NEVER && vb_now_ns() >= un->next_ns))
         un->next_ns = ucx_conns_tend(un, vb_now_ns());
     if (un->closing != NULL) {
         ucx_link_tend(un->closing, vb_now_ns());
@@ -174,7 +173,7 @@ enum vb_st ucx_cmd(struct ucx_link *l, enum ucx_cmd_what what)
     int rc = 0;
 
     if (!un->started) {
-        un->ipv6 = strchr(l->base.host, ':') != NULL;
+        un->ipv6 = strchr(l->rail[0].host, ':') != NULL;
         un->open_st = thread_start(un);
     }
     if (un->open_st != VB_OK)

@@ -103,8 +103,9 @@ static void on_received(void *req, ucs_status_t s, size_t bytes, void *arg)
         rec_landed(r);
         return;
     }
-    if (l->conn != NULL)
-        ucx_conn_break(l->conn, s == UCS_OK ? "payload of another size" : ucs_status_string(s));
+    if (r->rail->conn != NULL)
+        ucx_conn_break(r->rail->conn,
+                       s == UCS_OK ? "payload of another size" : ucs_status_string(s));
 }
 
 static ucp_mem_h mem_of(const struct ucx_node *un, const void *at, uint64_t bytes)
@@ -145,7 +146,7 @@ static void rndv_start(struct ucx_rec *r, void *desc)
         rec_landed(r);
         return;
     }
-    ucx_conn_break(l->conn, ucs_status_string(UCS_PTR_STATUS(req)));
+    ucx_conn_break(r->rail->conn, ucs_status_string(UCS_PTR_STATUS(req)));
 }
 
 static void park(struct ucx_rec *r, void *desc)
@@ -181,17 +182,18 @@ ucs_status_t ucx_on_msg(void *arg, const void *hdr, size_t hdr_bytes, void *data
         return UCS_OK;
     memcpy(&x, hdr, sizeof(x));
 
-    struct ucx_link *l = ucx_sender(arg, x.link, param);
+    struct ucx_rail *rail = ucx_sender(arg, x.link, param);
 
-    if (l == NULL)
+    if (rail == NULL)
         return UCS_OK;
 
-    struct ucx_rec *r = rec_take(l, &x, hdr_bytes, bytes, &why);
+    struct ucx_rec *r = rec_take(rail->link, &x, hdr_bytes, bytes, &why);
 
     if (r == NULL) {
-        ucx_conn_break(l->conn, why);
+        ucx_conn_break(rail->conn, why);
         return UCS_OK;
     }
+    r->rail = rail;
     r->rndv = (param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV) != 0;
     r->hdr_bytes = x.hdr_bytes;
     memcpy(r->hdr, (const unsigned char *)hdr + sizeof(x), x.hdr_bytes);
@@ -203,7 +205,7 @@ ucs_status_t ucx_on_msg(void *arg, const void *hdr, size_t hdr_bytes, void *data
         return UCS_INPROGRESS;
     }
     if (bytes > 0 && r->place == NULL) {
-        ucx_conn_break(l->conn, "payload that nobody wants");
+        ucx_conn_break(rail->conn, "payload that nobody wants");
         return UCS_OK;
     }
     if (r->rndv) {
@@ -259,7 +261,7 @@ bool ucx_places_retry(struct ucx_port *up)
         if (place == TP_PLACE_LATER) {
             park(r, r->desc);
         } else if (place == NULL) {
-            ucx_conn_break(r->chan->link->conn, "payload that nobody wants");
+            ucx_conn_break(r->rail->conn, "payload that nobody wants");
             drop(r);
         } else {
             unpark(r, place);

@@ -94,6 +94,7 @@ static void tx_end(struct ucx_tx *tx, enum vb_st st)
 {
     struct ucx_port *up = tx->port;
 
+    ucx_rail_ended(tx, st == VB_OK);
     if (tx->prev != NULL)
         tx->prev->next = tx->next;
     else
@@ -110,8 +111,8 @@ static void tx_end(struct ucx_tx *tx, enum vb_st st)
 
 static void tx_failed(struct ucx_tx *tx, ucs_status_t s)
 {
-    if (tx->link->conn != NULL)
-        ucx_conn_break(tx->link->conn, ucs_status_string(s));
+    if (tx->rail->conn != NULL)
+        ucx_conn_break(tx->rail->conn, ucs_status_string(s));
     tx_end(tx, VB_UNREACHABLE);
 }
 
@@ -128,13 +129,17 @@ static void send_start(struct ucx_port *up, struct tp_op *op)
 {
     struct ucx_link *l = (struct ucx_link *)op->link;
 
-    if (l->conn == NULL || l->conn->broken) {
+    struct ucx_rail *rail = ucx_rail_for(l, op->bytes);
+
+    if (rail == NULL) {
         op_finish(up, op, VB_UNREACHABLE);
         tx_returned(up);
         return;
     }
 
     struct ucx_tx *tx = tx_take(up, l, op);
+
+    ucx_rail_begun(tx, rail, op->bytes);
     ucp_request_param_t p = {
         .op_attr_mask =
             UCP_OP_ATTR_FIELD_FLAGS | UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA,
@@ -156,7 +161,7 @@ static void send_start(struct ucx_port *up, struct tp_op *op)
     l->chan[((struct ucx_prefix *)tx->wire)->channel].tx_started++;
 
     void *req =
-        ucp_am_send_nbx(l->conn->ep, UCX_AM_MSG, tx->wire, wire_bytes, payload, op->bytes, &p);
+        ucp_am_send_nbx(rail->conn->ep, UCX_AM_MSG, tx->wire, wire_bytes, payload, op->bytes, &p);
 
     if (req == NULL)
         tx_end(tx, VB_OK);
@@ -205,12 +210,15 @@ ucs_status_t ucx_on_credit(void *arg, const void *hdr, size_t hdr_bytes, void *d
         return UCS_OK;
     memcpy(&c, hdr, sizeof(c));
 
-    struct ucx_link *l = ucx_sender(arg, c.link, param);
+    struct ucx_rail *rail = ucx_sender(arg, c.link, param);
 
-    if (l == NULL)
+    if (rail == NULL)
         return UCS_OK;
+
+    struct ucx_link *l = rail->link;
+
     if (c.channel >= l->base.channels) {
-        ucx_conn_break(l->conn, "credit for no channel");
+        ucx_conn_break(rail->conn, "credit for no channel");
         return UCS_OK;
     }
 
@@ -218,7 +226,7 @@ ucs_status_t ucx_on_credit(void *arg, const void *hdr, size_t hdr_bytes, void *d
     const uint32_t before = atomic_load_explicit(&ch->tx_credit, memory_order_relaxed);
 
     if (c.consumed - before > ch->tx_started - before) {
-        ucx_conn_break(l->conn, "credit for messages never sent");
+        ucx_conn_break(rail->conn, "credit for messages never sent");
         return UCS_OK;
     }
     atomic_store_explicit(&ch->tx_credit, c.consumed, memory_order_release);
@@ -233,7 +241,9 @@ static bool credit_send(struct ucx_chan *ch, uint32_t consumed)
                               .channel = (uint16_t)ch->index,
                               .consumed = consumed };
 
-    return l->conn == NULL || ucx_post(l->un, l->conn->ep, UCX_AM_CREDIT, &c, sizeof(c));
+    struct ucx_rail *rail = ucx_rail_first(l);
+
+    return rail == NULL || ucx_post(l->un, rail->conn->ep, UCX_AM_CREDIT, &c, sizeof(c));
 }
 
 bool ucx_credits_send(struct ucx_port *up)

@@ -65,7 +65,7 @@ void far_join(struct far *f, int fd, enum tp_way way, bool initiator, const char
                                       .peer = strcmp(f->name, "a") == 0 ? "b" : "a",
                                       .channels = 1,
                                       .initiator = initiator,
-                                      .host = host,
+                                      .rail = { { .host = host } },
                                       .key = { 7, 1 } };
     struct tp_offer mine, theirs;
 

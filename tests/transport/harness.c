@@ -86,7 +86,7 @@ static void end_make(struct end *e, const struct conf_way *w, const struct pair_
                                                        .user = e,
                                                        .channels = VB_MAX(params->channels, 1),
                                                        .initiator = i == 0,
-                                                       .host = "127.0.0.1",
+                                                       .rail = { { .host = "127.0.0.1" } },
                                                        .key = { 1, 2, 3 } },
                              &e->link),
                  VB_OK, "%s: no link", w->name);

@@ -174,7 +174,7 @@ static bool side_open(struct side *s, const char *name, unsigned nports, uint64_
                                        .peer = s == &sides[0] ? "b" : "a",
                                        .channels = CHANNELS,
                                        .initiator = s == &sides[0],
-                                       .host = "127.0.0.1",
+                                       .rail = { { .host = "127.0.0.1" } },
                                        .key = { 3 } };
     uint32_t id;
 

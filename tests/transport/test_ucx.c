@@ -3,6 +3,7 @@
 
 #include <arpa/inet.h>
 #include <ifaddrs.h>
+#include <net/if.h>
 #include <netinet/in.h>
 #include <signal.h>
 #include <sys/socket.h>
@@ -18,8 +19,8 @@ static int large_messages_both_ways_at_once_arrive(void)
     return 0;
 }
 
-/* An address of this host that is IPv6 and neither loopback nor of one link. */
-static bool own_ipv6(char *out)
+/* An address of this host, of that family, neither loopback nor of one link. */
+static bool own_address(int family, char out[INET6_ADDRSTRLEN])
 {
     struct ifaddrs *all;
     bool found = false;
@@ -27,11 +28,17 @@ static bool own_ipv6(char *out)
     if (getifaddrs(&all) != 0)
         return false;
     for (const struct ifaddrs *i = all; i != NULL && !found; i = i->ifa_next) {
-        const struct sockaddr_in6 *a = (const struct sockaddr_in6 *)(const void *)i->ifa_addr;
+        const void *sa = i->ifa_addr;
+        const struct sockaddr_in *a4 = sa;
+        const struct sockaddr_in6 *a6 = sa;
 
-        found = i->ifa_addr != NULL && a->sin6_family == AF_INET6 &&
-                !IN6_IS_ADDR_LOOPBACK(&a->sin6_addr) && !IN6_IS_ADDR_LINKLOCAL(&a->sin6_addr) &&
-                inet_ntop(AF_INET6, &a->sin6_addr, out, INET6_ADDRSTRLEN) != NULL;
+        if (sa == NULL || i->ifa_addr->sa_family != family || (i->ifa_flags & IFF_LOOPBACK) != 0 ||
+            (family == AF_INET6 && IN6_IS_ADDR_LINKLOCAL(&a6->sin6_addr)))
+            continue;
+        found = inet_ntop(family,
+                          family == AF_INET ? (const void *)&a4->sin_addr
+                                            : (const void *)&a6->sin6_addr,
+                          out, INET6_ADDRSTRLEN) != NULL;
     }
     freeifaddrs(all);
     return found;
@@ -42,7 +49,7 @@ static int messages_over_ipv6_arrive(void)
     static struct end e[2];
     char host[INET6_ADDRSTRLEN], text[200];
 
-    if (!own_ipv6(host)) {
+    if (!own_address(AF_INET6, host)) {
         fprintf(stderr, "this host has no IPv6 address beside ::1\n");
         return SKIP;
     }
@@ -50,6 +57,46 @@ static int messages_over_ipv6_arrive(void)
     tp_link_describe(e[0].link, text, sizeof(text));
     CHECK(strstr(text, host) != NULL);
     exchange(e);
+    pair_close(e);
+    return 0;
+}
+
+static int large_messages_share_two_rails(void)
+{
+    static struct end e[2];
+    struct tp_link_info info;
+    const uint64_t deadline = vb_now_ns() + 20 * VB_SEC;
+    char host[INET6_ADDRSTRLEN], both[INET6_ADDRSTRLEN + 16];
+
+    if (!own_address(AF_INET, host)) {
+        fprintf(stderr, "this host has no IPv4 address beside 127.0.0.1\n");
+        return SKIP;
+    }
+    snprintf(both, sizeof(both), "127.0.0.1 %s", host);
+    pair_open(e, both);
+    do {
+        progress(e, 2);
+        tp_link_info(e[0].link, &info);
+    } while (info.nrails < 2 && vb_now_ns() < deadline);
+    exchange(e);
+    tp_link_info(e[0].link, &info);
+    CHECK(info.nrails == 2 && info.rail[0].sent_bytes > 0 && info.rail[1].sent_bytes > 0);
+    CHECK(strcmp(info.rail[0].name, info.rail[1].name) != 0);
+    CHECK(info.rail[0].sent_bytes + info.rail[1].sent_bytes == tp_link_stats(e[0].link).sent_bytes);
+    pair_close(e);
+    return 0;
+}
+
+/* 203.0.113.0/24 is nobody's (RFC 5737). */
+static int a_rail_that_cannot_be_is_left_out(void)
+{
+    static struct end e[2];
+    struct tp_link_info info;
+
+    pair_open(e, "203.0.113.7 127.0.0.1");
+    exchange(e);
+    tp_link_info(e[0].link, &info);
+    CHECK(info.nrails == 1 && strncmp(info.rail[0].name, "127.0.0.1:", 10) == 0);
     pair_close(e);
     return 0;
 }
@@ -151,6 +198,8 @@ int main(void)
     vb_log_init();
     failed += test_run("large_messages_both_ways_at_once_arrive",
                        large_messages_both_ways_at_once_arrive);
+    failed += test_run("large_messages_share_two_rails", large_messages_share_two_rails);
+    failed += test_run("a_rail_that_cannot_be_is_left_out", a_rail_that_cannot_be_is_left_out);
     failed += test_run("messages_over_ipv6_arrive", messages_over_ipv6_arrive);
     failed += test_run("killed_peer_ends_all_ops_as_unreachable",
                        killed_peer_ends_all_ops_as_unreachable);

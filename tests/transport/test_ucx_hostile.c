@@ -55,7 +55,7 @@ static int garbage_at_the_port_does_no_harm(void)
     link_new(&e[0], "b", true, "127.0.0.1", 7);
     link_new(&e[1], "a", false, "127.0.0.1", 7);
     CHECK(tp_link_offer(e[0].link, &a) == VB_OK && tp_link_offer(e[1].link, &b) == VB_OK);
-    memcpy(&port, b.blob + 6, sizeof(port));
+    memcpy(&port, b.blob + 12, sizeof(port));
     for (unsigned i = 0; i < VB_ARRAY_LEN(fd); i++) {
         fd[i] = garbage_send(port, i);
         if (i % 2 == 0)
@@ -123,7 +123,7 @@ static int connection_without_token_is_closed_in_time(void)
     link_new(&e[0], "b", true, "127.0.0.1", 7);
     link_new(&e[1], "a", false, "127.0.0.1", 7);
     CHECK(tp_link_offer(e[0].link, &a) == VB_OK && tp_link_offer(e[1].link, &b) == VB_OK);
-    memcpy(&port, b.blob + 6, sizeof(port));
+    memcpy(&port, b.blob + 12, sizeof(port));
 
     const pid_t pid = fork();
 

@@ -96,14 +96,22 @@ static inline void node_open(struct end *e, const char *name)
                 &(struct tp_port_params){ .arg = e, .on_msg = on_msg, .place = place });
 }
 
+/* host: one address, or two with a blank between: two rails. */
 static inline void link_new(struct end *e, const char *peer, bool initiator, const char *host,
                             int key)
 {
+    char first[64];
+    const char *second = strchr(host, ' ');
+
+    snprintf(first, sizeof(first), "%.*s", (int)strcspn(host, " "), host);
+
     const struct tp_link_params p = { .way = TP_TCP,
                                       .peer = peer,
                                       .channels = 1,
                                       .initiator = initiator,
-                                      .host = host,
+                                      .rail = { { .host = first },
+                                                { .host = second != NULL ? second + 1 : NULL } },
+                                      .nrails = second != NULL ? 2 : 1,
                                       .key = { (unsigned char)key, 1 } };
 
     CHECK(tp_link_new(e->node, &p, &e->link) == VB_OK);

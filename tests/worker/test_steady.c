@@ -161,7 +161,7 @@ static struct tp_link *make_link(struct tp_node *n, enum tp_way way, bool initia
                                 .user = (void *)rank,
                                 .channels = 1,
                                 .initiator = initiator,
-                                .host = "127.0.0.1" };
+                                .rail = { { .host = "127.0.0.1" } } };
     struct tp_link *l = NULL;
 
     need(tp_link_new(n, &p, &l) == VB_OK && tp_link_offer(l, offer) == VB_OK, "no link");
