@@ -9,17 +9,20 @@
 #define LOG_MOD "ucx"
 #include "base/log.h"
 
-/* What verbena would have of UCX. A user's own setting in the environment wins. */
-static const struct {
-    const char *env, *name, *value; /* UCX names a setting differently in code */
-} settings[] = {
+/* What verbena would have of UCX's TCP. A user's own setting in the environment wins. */
+static const struct tcp_setting {
+    const char *name, *value;
+} tcp_settings[] = {
     /* a peer that is gone without a word is found in seconds when nothing is on its way */
-    { "UCX_TCP_KEEPIDLE", "KEEPIDLE", "1s" },
-    { "UCX_TCP_KEEPINTVL", "KEEPINTVL", "1s" },
-    { "UCX_TCP_KEEPCNT", "KEEPCNT", "3" },
+    { "KEEPIDLE", "1s" },
+    { "KEEPINTVL", "1s" },
+    { "KEEPCNT", "3" },
     /* eager payloads in one piece; a larger RX_SEG_SIZE halves the speed of rendezvous */
-    { "UCX_TCP_TX_SEG_SIZE", "TX_SEG_SIZE", "64k" },
+    { "TX_SEG_SIZE", "64k" },
 };
+
+/* UCX listens for data on one address of a device: of the family that the links use. */
+static const struct tcp_setting tcp_ipv6 = { "AF_PRIO", "inet6,inet" };
 
 /* What UCX says about its probing and about lost peers is said by verbena in its own words. */
 static ucs_log_func_rc_t quiet(const char *file, unsigned line, const char *function,
@@ -57,6 +60,19 @@ static void set(ucp_config_t *config, const char *name, const char *value)
         log_warn("ucx does not take %s %s: %s", name, value, ucs_status_string(s));
 }
 
+/* UCX 1.13 knows the setting by its bare name in code, newer ones as in the environment; either ignores
+ * the other's. */
+static void set_tcp(ucp_config_t *config, const struct tcp_setting *t)
+{
+    char env[48];
+
+    snprintf(env, sizeof(env), "UCX_TCP_%s", t->name);
+    if (getenv(env) != NULL)
+        return;
+    set(config, t->name, t->value);
+    set(config, env + strlen("UCX_"), t->value);
+}
+
 static ucs_status_t context_open(struct ucx_node *un, bool ipv6)
 {
     const ucp_params_t p = { .field_mask = UCP_PARAM_FIELD_FEATURES,
@@ -69,12 +85,10 @@ static ucs_status_t context_open(struct ucx_node *un, bool ipv6)
     /* not the user's to change: a link is what it says it is */
     set(config, "TLS", un->way == TP_RDMA ? "rc" : "tcp");
     set(config, "SOCKADDR_TLS_PRIORITY", un->way == TP_RDMA ? "rdmacm" : "tcp");
-    for (size_t i = 0; i < VB_ARRAY_LEN(settings); i++)
-        if (getenv(settings[i].env) == NULL)
-            set(config, settings[i].name, settings[i].value);
-    /* UCX listens for data on one address of a device: of the family that the links use */
-    if (ipv6 && getenv("UCX_TCP_AF_PRIO") == NULL)
-        set(config, "AF_PRIO", "inet6,inet");
+    for (size_t i = 0; i < VB_ARRAY_LEN(tcp_settings); i++)
+        set_tcp(config, &tcp_settings[i]);
+    if (ipv6)
+        set_tcp(config, &tcp_ipv6);
     s = ucp_init(&p, config, &un->ctx);
     ucp_config_release(config);
     return s;

@@ -5,6 +5,12 @@
 #define LOG_MOD "ucx"
 #include "base/log.h"
 
+#if VB_UCX_COPY_HEADER
+#define COPY_HEADER UCP_AM_SEND_FLAG_COPY_HEADER
+#else
+#define COPY_HEADER 0
+#endif
+
 struct credit {
     uint16_t link, channel;
     uint32_t consumed; /* messages of the channel, modulo 2^32 */
@@ -125,10 +131,21 @@ static void on_sent(void *req, ucs_status_t s, void *arg)
         tx_failed(arg, s);
 }
 
+/* Prefix and header in one piece, where they stay as long as UCX needs them. */
+static const void *wire_of(struct ucx_tx *tx, const struct tp_op *op)
+{
+    const unsigned char *from = (const unsigned char *)op + offsetof(struct tp_op, prefix);
+
+#if VB_UCX_COPY_HEADER
+    return from; /* UCX copies them where it has to */
+#else
+    return memcpy(tx->wire, from, sizeof(struct ucx_prefix) + op->hdr_bytes);
+#endif
+}
+
 static void send_start(struct ucx_port *up, struct tp_op *op)
 {
     struct ucx_link *l = (struct ucx_link *)op->link;
-
     struct ucx_rail *rail = ucx_rail_for(l, op->bytes);
 
     if (rail == NULL) {
@@ -143,7 +160,7 @@ static void send_start(struct ucx_port *up, struct tp_op *op)
     ucp_request_param_t p = {
         .op_attr_mask =
             UCP_OP_ATTR_FIELD_FLAGS | UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA,
-        .flags = UCP_AM_SEND_FLAG_REPLY |
+        .flags = UCP_AM_SEND_FLAG_REPLY | COPY_HEADER |
                  (op->bytes >= UCX_RNDV_BYTES ? UCP_AM_SEND_FLAG_RNDV : UCP_AM_SEND_FLAG_EAGER),
         .cb.send = on_sent,
         .user_data = tx,
@@ -151,17 +168,15 @@ static void send_start(struct ucx_port *up, struct tp_op *op)
     const size_t wire_bytes = sizeof(struct ucx_prefix) + op->hdr_bytes;
     const unsigned char *payload = NULL;
 
-    memcpy(tx->wire, op->prefix, sizeof(struct ucx_prefix));
-    memcpy(tx->wire + sizeof(struct ucx_prefix), op->hdr, op->hdr_bytes);
     if (op->bytes > 0) {
         payload = (const unsigned char *)up->un->node->region[op->region].base + op->offset;
         p.op_attr_mask |= UCP_OP_ATTR_FIELD_MEMH;
         p.memh = up->un->mem[op->region];
     }
-    l->chan[((struct ucx_prefix *)tx->wire)->channel].tx_started++;
+    l->chan[((const struct ucx_prefix *)op->prefix)->channel].tx_started++;
 
-    void *req =
-        ucp_am_send_nbx(rail->conn->ep, UCX_AM_MSG, tx->wire, wire_bytes, payload, op->bytes, &p);
+    void *req = ucp_am_send_nbx(rail->conn->ep, UCX_AM_MSG, wire_of(tx, op), wire_bytes, payload,
+                                op->bytes, &p);
 
     if (req == NULL)
         tx_end(tx, VB_OK);
