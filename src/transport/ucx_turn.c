@@ -48,10 +48,12 @@ bool ucx_is_driven(const struct ucx_node *un)
     return atomic_load_explicit(&un->driver, memory_order_relaxed) != NOBODY;
 }
 
-/* RDMA raises no event unless it is armed; TCP always does. */
+/* Will UCX's descriptor tell of all that comes from now on? TCP's always does. A completion queue tells of
+ * what comes after it is armed, and not of what came since it was last looked at. */
 static bool armed(struct ucx_node *un)
 {
-    return un->way == TP_TCP || ucp_worker_arm(un->worker) == UCS_OK;
+    return ucp_worker_arm(un->worker) == UCS_OK &&
+           (un->way == TP_TCP || ucp_worker_progress(un->worker) == 0);
 }
 
 static void gate_set(struct ucx_node *un)
@@ -64,7 +66,7 @@ static void gate_set(struct ucx_node *un)
     if (epoll_ctl(un->gate_fd, EPOLL_CTL_MOD, un->ucx_fd, &ev) != 0)
         log_warn("cannot watch the ucx worker: %m");
     atomic_store_explicit(&un->gate_open, open, memory_order_relaxed);
-    if (open && !armed(un))
+    if (open && un->way != TP_TCP && !armed(un))
         wake_post(&un->wake);
 }
 
@@ -195,7 +197,9 @@ bool ucx_may_rest(struct ucx_node *un, uint64_t *until_ns)
         return true; /* it opens the gate when it leaves */
     if (!take_or_want(un))
         return true;
-    may = ucp_worker_arm(un->worker) == UCS_OK;
+    may = armed(un);
+    if (!may)
+        (void)work(un, false);
     while (give(un))
         may &= !work(un, false);
     return may;
@@ -272,7 +276,9 @@ int ucx_watch(struct tp_port *p, void *be)
         return TP_WATCH_NONE;
     if (!take(un))
         return TP_WATCH_BUSY;
-    busy = ucp_worker_arm(un->worker) != UCS_OK;
+    busy = !armed(un);
+    if (busy)
+        (void)work(un, false);
     while (give(un))
         busy |= work(un, false);
     return busy ? TP_WATCH_BUSY : un->ucx_fd;
