@@ -22,7 +22,8 @@ enum {
     NET_NAME_MAX = 64,      /* of a network or RDMA device, with the zero */
     NET_ADDR_TEXT_MAX = 64, /* "fe80::1%eth0" */
     NET_DEVS_MAX = 4096,    /* more are not looked at */
-    RDMA_GIDS_MAX = 1024
+    RDMA_GIDS_MAX = 1024,
+    RDMA_LOCK_MIN = 1 << 20 /* queues alone lock about so much */
 };
 
 /* --- addresses (net_addr.c) --- */
@@ -103,6 +104,11 @@ struct rdma_gid {
     char netdev[NET_NAME_MAX]; /* "": none */
 };
 
+struct net_memlock {
+    uint64_t limit_bytes; /* UINT64_MAX: none */
+    bool ipc_lock;        /* CAP_IPC_LOCK: the limit does not count */
+};
+
 /* One port of a device. */
 struct rdma_port {
     char device[NET_NAME_MAX];
@@ -129,13 +135,17 @@ struct rdma_ports {
 /* The ports of a sysfs; dev ("/dev") is where infiniband/uverbsN are. Everything but what the library
  * knows; why_not is filled. VB_NOMEM. gives: rdma_ports_free. */
 VB_MUST_CHECK enum vb_st rdma_ports_read(const char *sys, const char *dev, struct rdma_ports *out);
-/* Those of this host, with what libibverbs says about those that can be used. VB_NOMEM. */
+/* Those of this host, with what libibverbs says about those that can be used, and room in the
+ * locked-memory limit for RDMA_LOCK_MIN. VB_NOMEM. */
 VB_MUST_CHECK enum vb_st rdma_ports_host(struct rdma_ports *out);
 void rdma_ports_free(struct rdma_ports *p); /* takes zeroed */
 /* The port that belongs to a network device, NULL: none. A usable one comes first. */
 const struct rdma_port *rdma_port_of(const struct rdma_ports *p, const char *netdev);
-/* net_verbs.c: fills what the library knows, and why_not when it cannot open the device. */
+/* net_verbs.c: fills what the library knows, and why_not when it cannot open the device. Devices that
+ * cannot be used are not opened; without devices the library is not touched. */
 void rdma_ports_ask(struct rdma_ports *p);
+/* net_choice.c: why_not of the ports for which so much memory cannot be locked. */
+void rdma_ports_need(struct rdma_ports *p, const struct net_memlock *m, uint64_t bytes);
 
 /* --- decisions (net_choice.c), pure --- */
 
@@ -154,10 +164,6 @@ const char *rdma_mtu_name(unsigned mtu_enum); /* "4096 B" */
 /* What both sides can take, as bytes: the lesser; 0: one of them is no path MTU. */
 uint32_t rdma_mtu_both(uint32_t ours, uint32_t theirs);
 
-struct net_memlock {
-    uint64_t limit_bytes; /* UINT64_MAX: none */
-    bool ipc_lock;        /* CAP_IPC_LOCK: the limit does not count */
-};
 struct net_memlock net_memlock_read(void);
 /* Can so much be locked? Else why is "needs 16 MiB locked, limit 64 KiB, fix: ...". */
 bool net_memlock_fits(const struct net_memlock *m, uint64_t need_bytes, struct vb_err *why);
@@ -188,12 +194,12 @@ struct net_pick {
 
 /* VB_INVAL: why says which item and how an item looks. NULL and "" are the empty list. */
 VB_MUST_CHECK enum vb_st net_pick_parse(const char *text, struct net_pick *out, struct vb_err *why);
-/* Every name and net is of some device here, and something is left to use. VB_INVAL: why lists what
- * there is. */
+/* What is named, by name or net, is here, and a device that is up is left. An exclusion may name what
+ * only other hosts of the job have. VB_INVAL: why lists what there is. */
 VB_MUST_CHECK enum vb_st net_pick_check(const struct net_pick *p, const struct net_devs *devs,
                                         const struct rdma_ports *ports, struct vb_err *why);
-/* May this be used? dev: a network device or NULL; rdma: an RDMA port or NULL; addr: the one address
- * to look at, NULL: any of dev's in devs. */
+/* May this be used? dev: a network device, or NULL for rdma's; rdma: the RDMA port that belongs to dev,
+ * NULL: none; addr: the one address to look at, NULL: any of dev's in devs. */
 bool net_pick_passes(const struct net_pick *p, const struct net_devs *devs, const char *dev,
                      const struct rdma_port *rdma, const struct net_addr *addr);
 
