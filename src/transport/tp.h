@@ -36,7 +36,7 @@ enum {
     TP_OFFER_BYTES = 512,
     TP_OFFER_FDS = 40,
     TP_RAILS_MAX = 4,
-    TP_WHY = 160,
+    TP_WHY = 240,
     TP_CHANNEL_SLOTS = 1024 /* messages in flight on one channel and direction, at most */
 };
 

@@ -21,6 +21,7 @@
 #define TRANSPORT_UCX_H
 
 #include "transport/backend.h"
+#include "transport/net_dev.h"
 
 #include "base/clock.h"
 #include "base/util.h"
@@ -109,7 +110,8 @@ struct ucx_rail {
     char host[64], from[64]; /* as in tp_rail_params */
     uint16_t port;           /* listening port: ours or the peer's; 0: nobody listens */
     struct ucx_conn *conn;   /* NULL: none */
-    char name[64];           /* the own address; set before the state is proved */
+    struct net_addr local;   /* set, like name, before the state is proved */
+    char name[64];           /* the own address */
     void *flush_req;
     atomic_uint_fast64_t sent_bytes;
     /* its speed, from the sends that end */

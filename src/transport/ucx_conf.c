@@ -85,6 +85,9 @@ static ucs_status_t context_open(struct ucx_node *un, bool ipv6)
     /* not the user's to change: a link is what it says it is */
     set(config, "TLS", un->way == TP_RDMA ? "rc" : "tcp");
     set(config, "SOCKADDR_TLS_PRIORITY", un->way == TP_RDMA ? "rdmacm" : "tcp");
+    /* nor is the device: data goes by the one of the address that the peer was told, while others, such
+     * as a bridge that every host has, may lead nowhere */
+    set(config, "CM_USE_ALL_DEVICES", "n");
     for (size_t i = 0; i < VB_ARRAY_LEN(tcp_settings); i++)
         set_tcp(config, &tcp_settings[i]);
     if (ipv6)
