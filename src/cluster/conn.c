@@ -73,16 +73,16 @@ enum vb_st conn_put(struct conn *c, enum wire_kind kind, const void *body)
     return conn_put_raw(c, frame, wire_put(frame, kind, body));
 }
 
-enum vb_st conn_put_offer(struct conn *c, struct tp_offer *o)
+enum vb_st conn_put_offer(struct conn *c, struct wire_offer *m, struct tp_offer *o)
 {
-    struct wire_offer m = { .blob_bytes = o->bytes, .nfds = o->nfds };
-
-    if (o->bytes > sizeof(m.blob) || o->nfds > TP_OFFER_FDS || (o->nfds > 0 && !c->takes_fds) ||
+    if (o->bytes > sizeof(m->blob) || o->nfds > TP_OFFER_FDS || (o->nfds > 0 && !c->takes_fds) ||
         c->nfds_out > 0)
         return VB_INVAL;
-    memcpy(m.blob, o->blob, o->bytes);
+    m->blob_bytes = o->bytes;
+    m->nfds = o->nfds;
+    memcpy(m->blob, o->blob, o->bytes);
     c->fds_at = c->out_bytes;
-    const enum vb_st st = conn_put(c, WIRE_OFFER, &m);
+    const enum vb_st st = conn_put(c, WIRE_OFFER, m);
 
     if (st != VB_OK)
         return st;
@@ -196,16 +196,16 @@ void conn_drop(struct conn *c, size_t bytes)
     c->in_bytes -= bytes;
 }
 
-enum vb_st conn_get_offer(struct conn *c, struct tp_offer *offer_out)
+enum vb_st conn_get_offer(struct conn *c, struct wire_offer *m_out, struct tp_offer *o_out)
 {
-    struct wire_offer m;
+    struct wire_offer *m = m_out;
 
-    memcpy(&m, c->in + sizeof(struct wire_hdr), sizeof(m));
-    if (m.blob_bytes > sizeof(m.blob) || m.nfds != c->nfds_in)
+    memcpy(m, c->in + sizeof(struct wire_hdr), sizeof(*m));
+    if (m->blob_bytes > sizeof(m->blob) || m->nfds != c->nfds_in)
         return VB_PROTO;
-    *offer_out = (struct tp_offer){ .bytes = m.blob_bytes, .nfds = m.nfds };
-    memcpy(offer_out->blob, m.blob, m.blob_bytes);
-    memcpy(offer_out->fds, c->fds_in, m.nfds * sizeof(int));
+    *o_out = (struct tp_offer){ .bytes = m->blob_bytes, .nfds = m->nfds };
+    memcpy(o_out->blob, m->blob, m->blob_bytes);
+    memcpy(o_out->fds, c->fds_in, m->nfds * sizeof(int));
     c->nfds_in = 0;
     return VB_OK;
 }

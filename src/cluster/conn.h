@@ -34,8 +34,9 @@ VB_MUST_CHECK enum vb_st conn_open(struct conn *c);
 /* Queues bytes or a frame. VB_UNREACHABLE: the peer has not read for too long. */
 VB_MUST_CHECK enum vb_st conn_put_raw(struct conn *c, const void *bytes, size_t nbytes);
 VB_MUST_CHECK enum vb_st conn_put(struct conn *c, enum wire_kind kind, const void *body);
-/* The same with the offer's descriptors; takes them (the offer is left empty). One at a time. */
-VB_MUST_CHECK enum vb_st conn_put_offer(struct conn *c, struct tp_offer *o);
+/* An OFFER with blob and descriptors of o; takes those (o is left empty). One at a time. The rest of
+ * *m is the caller's. */
+VB_MUST_CHECK enum vb_st conn_put_offer(struct conn *c, struct wire_offer *m, struct tp_offer *o);
 
 /* Sends what the socket takes now. VB_UNREACHABLE: the connection is gone (errno says why). */
 VB_MUST_CHECK enum vb_st conn_flush(struct conn *c);
@@ -46,7 +47,9 @@ VB_MUST_CHECK enum vb_st conn_fill(struct conn *c);
 VB_MUST_CHECK enum vb_st conn_frame(const struct conn *c, struct wire_hdr *hdr_out);
 void conn_drop(struct conn *c, size_t bytes);
 
-/* The frame at the front is an OFFER: checks it, moves the descriptors that came into the offer. */
-VB_MUST_CHECK enum vb_st conn_get_offer(struct conn *c, struct tp_offer *offer_out);
+/* The frame at the front is an OFFER: checks blob and descriptors, moves them into *o_out; the rest, in
+ * *m_out, is as it came. */
+VB_MUST_CHECK enum vb_st conn_get_offer(struct conn *c, struct wire_offer *m_out,
+                                        struct tp_offer *o_out);
 
 #endif

@@ -230,7 +230,7 @@ static enum vb_st open_listeners(struct ctl *c)
 
     cl_name(c->p.spec, c->p.rank, who);
     hello_unix_name(&c->self, c->p.rank, name);
-    if (c->p.transport != CL_TCP) {
+    if (ctl_takes_unix(c)) {
         c->unix_fd = net_listen_unix(name, who);
         if (c->unix_fd < 0)
             return VB_IO;
@@ -303,6 +303,8 @@ static void delete_ctl(struct ctl *c)
     if (c->efd >= 0)
         close(c->efd);
     coord_fini(&c->coord);
+    net_devs_free(&c->own_devs);
+    rdma_ports_free(&c->own_ports);
     free(c->peer);
     free(c->pfd);
     pthread_cond_destroy(&c->cv);

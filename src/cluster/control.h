@@ -5,8 +5,9 @@
  * Control connections: every worker to every ps, every ps to ps 0; the higher rank connects. Where
  * the transport allows it (auto, map), an abstract unix socket named by the job (hash of secret and
  * address) is tried first: reached, the link's way is map, else TCP to the ClusterSpec's address and
- * the way is tcp. Each connection says hello (mutual, HMAC-SHA256) before anything else; then the two
- * tasks exchange offers and the data link between a worker and a ps comes up.
+ * the way is rdma if both ends can, else tcp. Each connection says hello (mutual, HMAC-SHA256) before
+ * anything else; then the two tasks exchange offers and the data link between a worker and a ps comes
+ * up.
  *
  * Death of a peer is the end of its control connection, or silence for silence_ns. The coordinator
  * announces every loss; whoever ends first for a loss tells its peers the cause before it closes, so
@@ -18,9 +19,10 @@
 #define CLUSTER_CONTROL_H
 
 #include "cluster/spec.h"
+#include "transport/net_dev.h"
 #include "transport/tp.h"
 
-enum cl_transport { CL_AUTO, CL_MAP, CL_TCP };
+enum cl_transport { CL_AUTO, CL_MAP, CL_TCP, CL_RDMA };
 
 struct ctl;
 
@@ -32,6 +34,10 @@ struct ctl_params {
     unsigned char config[32]; /* hash of effective configuration and chunk table */
     int listen_fd;            /* bound and listening for this task's address; takes; -1: bind it */
     enum cl_transport transport;
+    bool require_rdma;           /* a link to another host by less ends the run, code 6 */
+    const struct net_pick *pick; /* devices that data may use; NULL: all; borrowed like the next */
+    const struct net_devs *devs; /* the devices there are; NULL: read from the host */
+    const struct rdma_ports *ports;
     struct tp_node *node; /* regions are made; links are added by the control thread */
     unsigned channels;    /* per link */
     uint64_t start_ns;    /* how long start-up may take; 0: 60 s */

@@ -5,7 +5,8 @@
  *   control_loop.c  the loop: poll, timers, heartbeats, who is missing, the farewell
  *   control_join.c  connections that have not said hello yet, both roles
  *   control_peer.c  connections that have: messages, the coordinator
- *   control_link.c  the data links between workers and ps
+ *   control_link.c  the data links between workers and ps: who says what
+ *   control_way.c   addresses and devices for them
  */
 #ifndef CLUSTER_CONTROL_INT_H
 #define CLUSTER_CONTROL_INT_H
@@ -30,6 +31,7 @@ enum {
     CTL_LOOKUP_MS = 50, /* an attempt that took longer asked a name server: peers come first then */
     CTL_OLD_MS = 500,   /* so old a pending connection makes room for a new one */
     CTL_LINK_MS = 2,    /* between looks at a link that comes up */
+    CTL_RDMA_MS = 5000, /* a link by RDMA that is not up by then becomes one by TCP */
     CTL_MISSING_MS = 250, /* between heartbeats until the start; they say who is missing */
     CTL_REPORT_MS = 10000,
     CTL_FAREWELL_MS = 200
@@ -44,20 +46,32 @@ struct talk {
     char from[NET_TEXT]; /* accepted: the other end's address */
 };
 
+enum link_step {
+    LINK_NONE,
+    LINK_ASKED,    /* worker */
+    LINK_OFFERED,  /* ps */
+    LINK_CONNECTED /* comes up by itself */
+};
+
 struct peer {
-    bool planned;          /* there is a connection with this task */
-    bool linked;           /* and a data link */
-    bool in;               /* hello has succeeded */
-    bool finished;         /* said FINISHED: its closing is no loss */
-    bool connected, ready; /* the link */
-    struct conn conn;      /* once in; closed when the peer has left */
-    struct talk talk;      /* while this side tries to connect */
+    bool planned;     /* there is a connection with this task */
+    bool linked;      /* and a data link */
+    bool in;          /* hello has succeeded */
+    bool finished;    /* said FINISHED: its closing is no loss */
+    bool ready;       /* the link */
+    struct conn conn; /* once in; closed when the peer has left */
+    struct talk talk; /* while this side tries to connect */
     unsigned char key[32];
     struct tp_link *link;
-    uint32_t attempts; /* by TCP */
-    uint64_t try_ns;   /* next attempt */
-    uint64_t heard_ns; /* last sign of life */
-    char why[80];      /* why the last attempt failed; static once in */
+    enum link_step step;
+    enum tp_way way;     /* of the link */
+    uint64_t link_ns;    /* worker: connected since */
+    struct wire_can can; /* of this task for the link; why: it is not RDMA */
+    char host[NET_TEXT]; /* for data over a network: of the ps, at both ends */
+    uint32_t attempts;   /* by TCP */
+    uint64_t try_ns;     /* next attempt */
+    uint64_t heard_ns;   /* last sign of life */
+    char why[80];        /* why the last attempt failed; static once in */
 };
 
 struct refused_source {
@@ -79,6 +93,10 @@ struct ctl {
     struct talk pending[CTL_PENDING];
     struct pollfd *pfd;
     struct coord coord; /* rank 0 */
+    struct net_devs own_devs;
+    struct rdma_ports own_ports;
+    char lacks[256];      /* the run cannot go on with such links: ends at START */
+    char no_rdma[TP_WHY]; /* RDMA could not be opened: not tried again */
     bool told_ready;
     bool left;                   /* FINISHED is said: what others do is no loss to this task */
     struct wire_missing missing; /* from the coordinator */
@@ -97,6 +115,12 @@ struct ctl {
     uint32_t ngiven, nresults; /* reductions of this worker, sums that came */
     struct wire_reduce given[COORD_OPEN], result[CTL_RESULTS];
 };
+
+/* May the job's unix socket be used, and with it mapped memory? */
+static inline bool ctl_takes_unix(const struct ctl *c)
+{
+    return c->p.transport == CL_AUTO || c->p.transport == CL_MAP;
+}
 
 /* The run ends for this reason unless it already ended. thread: any. */
 __attribute__((format(printf, 3, 4))) void ctl_set_end(struct ctl *c, enum vb_exit code,
@@ -128,12 +152,26 @@ void peer_commands(struct ctl *c); /* what other threads asked for */
 void peer_coord(struct ctl *c);    /* tells what the coordinator has to say */
 
 /* link: */
-/* Makes the link and tells the peer how to reach it. The worker is the link's initiator. */
-VB_MUST_CHECK enum vb_st link_offer(struct ctl *c, uint32_t rank);
-/* The peer's offer stands at the front of its connection. VB_PROTO: it makes no sense now. */
+void link_ask(struct ctl *c, uint32_t rank); /* worker: the ps has come in */
+/* An ASK or an OFFER stands at the front of its connection. VB_PROTO: it makes no sense now. */
+VB_MUST_CHECK enum vb_st link_on_ask(struct ctl *c, uint32_t rank);
 VB_MUST_CHECK enum vb_st link_on_offer(struct ctl *c, uint32_t rank);
 void link_failed(struct ctl *c, uint32_t rank, enum vb_st st); /* the run ends */
 /* Tells the coordinator once all links are up. true: look again soon. */
 bool links_poll(struct ctl *c);
+
+/* way: */
+VB_MUST_CHECK enum vb_st way_facts(struct ctl *c); /* reads devices once; before the rest */
+struct way_host {
+    char host[NET_TEXT];    /* our address for data with that peer */
+    char dev[NET_NAME_MAX]; /* "": no device has it */
+};
+/* false: none is allowed. */
+VB_MUST_CHECK bool way_host(const struct ctl *c, uint32_t rank, struct way_host *out);
+/* Would data to the peer's address leave by an allowed device? */
+VB_MUST_CHECK bool way_route_passes(const struct ctl *c, const char *host, struct vb_err *why);
+/* What this task can do over that device. */
+void way_own(const struct ctl *c, const char *netdev, struct wire_can *out);
+void way_not_open(struct ctl *c, enum vb_st st); /* fills no_rdma */
 
 #endif

@@ -216,9 +216,9 @@ void join_try(struct ctl *c, uint32_t rank, uint64_t now)
 
     if (talk_is_open(&p->talk) || now < p->try_ns)
         return;
-    if (c->p.transport != CL_TCP && try_unix(c, rank))
+    if (ctl_takes_unix(c) && try_unix(c, rank))
         return;
-    if (c->p.transport != CL_TCP && errno == EAGAIN)
+    if (ctl_takes_unix(c) && errno == EAGAIN)
         fail_try(c, rank, "its unix socket takes no connection now"); /* not a case for TCP */
     else
         try_tcp(c, rank);
@@ -232,7 +232,7 @@ static bool move_to_unix(struct ctl *c, uint32_t rank)
 {
     struct peer *p = &c->peer[rank];
 
-    if (c->p.transport == CL_TCP || p->talk.conn.is_unix)
+    if (!ctl_takes_unix(c) || p->talk.conn.is_unix)
         return false;
     struct talk old = p->talk;
 

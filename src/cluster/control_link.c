@@ -1,6 +1,25 @@
+/*
+ * control_link.c - how a data link gets its way and comes up.
+ *
+ *   worker                              ps
+ *   ASK    what it can           ->
+ *                                <-     OFFER  the way, the ps's end, where it listens
+ *   OFFER  the worker's end      ->
+ *
+ * The ps chooses: mapped memory where the control connection is the job's unix socket, else RDMA if both
+ * can, else TCP. Where RDMA cannot be opened or does not come up in time, the worker asks once more,
+ * without it; the link that failed stays failed. Both ends keep the reason.
+ */
 #include "cluster/control_int.h"
 
+#include <stdio.h>
 #include <string.h>
+
+#include "base/clock.h"
+#include "cluster/way.h"
+
+#define LOG_MOD "cluster"
+#include "base/log.h"
 
 void link_failed(struct ctl *c, uint32_t rank, enum vb_st st)
 {
@@ -10,53 +29,271 @@ void link_failed(struct ctl *c, uint32_t rank, enum vb_st st)
                 vb_st_str(st));
 }
 
-enum vb_st link_offer(struct ctl *c, uint32_t rank)
+static void impossible(struct ctl *c, uint32_t rank, const char *why)
+{
+    char own[CL_NAME_MAX], peer[CL_NAME_MAX];
+
+    ctl_set_end(c, VB_EXIT_FAILED, "cannot link %s with %s: %s", cl_name(c->p.spec, c->p.rank, own),
+                cl_name(c->p.spec, rank, peer), why);
+}
+
+/* What this end can do for a link with that task; its address for data. false: the run ends. */
+static bool look(struct ctl *c, uint32_t rank)
 {
     struct peer *p = &c->peer[rank];
-    char name[CL_NAME_MAX], host[NET_TEXT];
-    struct tp_link_params lp = { .way = p->conn.is_unix ? TP_MAP : TP_TCP,
+    struct way_host host;
+
+    if (p->conn.is_unix)
+        return true;
+    if (way_facts(c) != VB_OK) {
+        link_failed(c, rank, VB_NOMEM);
+        return false;
+    }
+    if (!way_host(c, rank, &host)) {
+        impossible(c, rank, "--net-devices leaves no address for it");
+        return false;
+    }
+    memcpy(p->host, host.host, sizeof(p->host));
+    way_own(c, host.dev, &p->can);
+    return true;
+}
+
+/* The link is not RDMA. Where it must be, the run ends at START: then all are there to hear why. */
+static void note_less(struct ctl *c, uint32_t rank)
+{
+    char own[CL_NAME_MAX], peer[CL_NAME_MAX];
+
+    if (c->lacks[0] == '\0' && (c->p.transport == CL_RDMA || c->p.require_rdma))
+        snprintf(c->lacks, sizeof(c->lacks), "no RDMA between %s and %s: %.150s",
+                 cl_name(c->p.spec, c->p.rank, own), cl_name(c->p.spec, rank, peer),
+                 c->peer[rank].can.why);
+}
+
+/* RDMA has not worked for this link: it will be less. */
+static void fall_back(struct ctl *c, uint32_t rank, enum vb_st st)
+{
+    struct peer *p = &c->peer[rank];
+    char name[CL_NAME_MAX];
+    struct tp_link_info info = { .why = "" };
+
+    cl_name(c->p.spec, rank, name);
+    if (p->link != NULL)
+        tp_link_info(p->link, &info);
+    p->can = (struct wire_can){ 0 };
+    if (st == VB_UNREACHABLE || st == VB_AGAIN) {
+        snprintf(p->can.why, sizeof(p->can.why), "RDMA to %s did not come up: %.150s", name,
+                 st == VB_AGAIN        ? "no answer in time"
+                 : info.why[0] != '\0' ? info.why
+                                       : vb_st_str(st));
+    } else {
+        way_not_open(c, st); /* nor will it for other links */
+        memcpy(p->can.why, c->no_rdma, sizeof(p->can.why));
+    }
+    log_warn("%s, so the link with %s is TCP", p->can.why, name);
+}
+
+static void drop_link(struct peer *p)
+{
+    if (p->link != NULL)
+        tp_link_fail(p->link);
+    p->link = NULL;
+    p->ready = false;
+}
+
+/* Makes this end of the link and tells the peer how to reach it. */
+static enum vb_st make_offer(struct ctl *c, uint32_t rank, enum tp_way way)
+{
+    struct peer *p = &c->peer[rank];
+    char name[CL_NAME_MAX];
+    struct wire_offer m = { .way = way, .can = p->can };
+    struct tp_link_params lp = { .way = way,
                                  .peer = cl_name(c->p.spec, rank, name),
                                  .user = (void *)(uintptr_t)rank,
                                  .channels = c->p.channels,
                                  .initiator = c->is_worker,
-                                 .rail = { { .host = host } } };
+                                 .rail = { { .host = p->host } } };
     struct tp_offer offer = { 0 };
 
-    if (c->is_worker)
-        net_peer_text(p->conn.fd, host);
-    else
-        net_own_text(p->conn.fd, host);
     memcpy(lp.key, p->key, sizeof(lp.key));
     enum vb_st st = tp_link_new(c->p.node, &lp, &p->link);
 
     if (st == VB_OK)
         st = tp_link_offer(p->link, &offer);
-    if (st != VB_OK)
+    if (st != VB_OK) {
+        drop_link(p);
         return st;
-    st = conn_put_offer(&p->conn, &offer);
+    }
+    p->way = way;
+    tp_link_set_why(p->link, p->can.why);
+    if (!c->is_worker && way != TP_MAP) {
+        m.nhosts = 1;
+        snprintf(m.host[0], sizeof(m.host[0]), "%.*s", (int)VB_MIN(strcspn(p->host, "%"), 47),
+                 p->host);
+    }
+    st = conn_put_offer(&p->conn, &m, &offer);
     tp_offer_close(&offer);
     if (st == VB_OK)
         peer_flush(p);
     return st;
 }
 
+/* The ps. */
+
+static enum tp_way choose(struct ctl *c, uint32_t rank, const struct wire_can *asked)
+{
+    struct peer *p = &c->peer[rank];
+
+    if (p->conn.is_unix)
+        return TP_MAP;
+    if (asked->rdma == 0 && p->can.rdma != 0) {
+        p->can.rdma = 0;
+        memcpy(p->can.why, asked->why, sizeof(p->can.why));
+    }
+    return p->can.rdma != 0 ? TP_RDMA : TP_TCP;
+}
+
+static enum vb_st answer(struct ctl *c, uint32_t rank, const struct wire_can *asked)
+{
+    struct peer *p = &c->peer[rank];
+    const enum tp_way way = choose(c, rank, asked);
+    enum vb_st st = VB_OK;
+
+    st = make_offer(c, rank, way);
+    if (way == TP_RDMA && st != VB_OK) {
+        fall_back(c, rank, st);
+        st = make_offer(c, rank, TP_TCP);
+    }
+    if (p->way == TP_TCP)
+        note_less(c, rank);
+    if (st == VB_OK)
+        p->step = LINK_OFFERED;
+    else
+        link_failed(c, rank, st);
+    return VB_OK;
+}
+
+enum vb_st link_on_ask(struct ctl *c, uint32_t rank)
+{
+    struct peer *p = &c->peer[rank];
+    struct wire_ask m;
+    const bool again = p->step == LINK_OFFERED || p->step == LINK_CONNECTED;
+
+    memcpy(&m, p->conn.in + sizeof(struct wire_hdr), sizeof(m));
+    if (c->is_worker || !p->linked || way_can_check(&m.can) != VB_OK ||
+        (again && (p->way != TP_RDMA || m.can.rdma != 0)))
+        return VB_PROTO;
+    drop_link(p);
+    return look(c, rank) ? answer(c, rank, &m.can) : VB_OK;
+}
+
+/* The worker. */
+
+static void ask(struct ctl *c, uint32_t rank)
+{
+    struct peer *p = &c->peer[rank];
+    const struct wire_ask m = { .can = p->can };
+
+    p->step = LINK_ASKED;
+    peer_send(c, rank, WIRE_ASK, &m);
+}
+
+void link_ask(struct ctl *c, uint32_t rank)
+{
+    if (look(c, rank))
+        ask(c, rank);
+}
+
+static void ask_again(struct ctl *c, uint32_t rank, enum vb_st st)
+{
+    fall_back(c, rank, st);
+    drop_link(&c->peer[rank]);
+    ask(c, rank);
+}
+
+/* Takes over what the ps has chosen. false: the run ends. */
+static bool accept_offer(struct ctl *c, uint32_t rank, const struct wire_offer *m)
+{
+    struct peer *p = &c->peer[rank];
+    char control[NET_TEXT], text[TP_WHY];
+    const char *wrong;
+    struct vb_err why;
+
+    if (m->way == TP_RDMA && p->can.mtu != 0 && m->can.mtu != 0 && p->can.mtu != m->can.mtu)
+        log_warn("the MTU of %s is %u here and of %s %u there: the lesser is used", p->can.device,
+                 p->can.mtu, m->can.device, m->can.mtu);
+    p->can.rdma = m->way == TP_RDMA;
+    memcpy(p->can.why, m->can.why, sizeof(p->can.why));
+    if (m->way == TP_MAP)
+        return true;
+    if (m->way == TP_TCP)
+        note_less(c, rank);
+    net_peer_text(p->conn.fd, control);
+    wrong = way_host_check(m->host[0], control, c->p.devs);
+    if (wrong != NULL) {
+        snprintf(text, sizeof(text), "it offers %s, %s (see --net-devices there)", m->host[0],
+                 wrong);
+        impossible(c, rank, text);
+        return false;
+    }
+    snprintf(p->host, sizeof(p->host), "%s", way_scoped(m->host[0], control));
+    if (way_route_passes(c, p->host, &why))
+        return true;
+    impossible(c, rank, why.text);
+    return false;
+}
+
+static void connect_link(struct ctl *c, uint32_t rank, enum tp_way way,
+                         const struct tp_offer *offer)
+{
+    struct peer *p = &c->peer[rank];
+    enum vb_st st = make_offer(c, rank, way);
+
+    if (st == VB_OK)
+        st = tp_link_connect(p->link, offer);
+    if (st != VB_OK && st != VB_PROTO && way == TP_RDMA) {
+        ask_again(c, rank, st);
+        return;
+    }
+    p->step = LINK_CONNECTED;
+    p->link_ns = vb_now_ns();
+    if (st != VB_OK)
+        link_failed(c, rank, st);
+}
+
+/* Both. */
+
+/* Is this what may come now? */
+static bool expected(const struct ctl *c, const struct peer *p, const struct wire_offer *m)
+{
+    if (!p->linked || (m->way == TP_MAP) != p->conn.is_unix)
+        return false;
+    if (!c->is_worker)
+        return p->step == LINK_OFFERED && m->way == p->way;
+    return p->step == LINK_ASKED && (m->way != TP_RDMA || p->can.rdma != 0);
+}
+
 enum vb_st link_on_offer(struct ctl *c, uint32_t rank)
 {
     struct peer *p = &c->peer[rank];
     struct tp_offer offer;
+    struct wire_offer m;
+    enum vb_st st = conn_get_offer(&p->conn, &m, &offer);
 
-    if (!p->linked || p->connected || (c->is_worker && p->link == NULL) ||
-        conn_get_offer(&p->conn, &offer) != VB_OK)
-        return VB_PROTO;
-    enum vb_st st = c->is_worker ? VB_OK : link_offer(c, rank);
-
-    if (st == VB_OK)
-        st = tp_link_connect(p->link, &offer);
-    tp_offer_close(&offer);
-    p->connected = st == VB_OK;
     if (st != VB_OK)
-        link_failed(c, rank, st);
-    return VB_OK;
+        return st;
+    if (way_offer_check(&m, c->is_worker) != VB_OK || !expected(c, p, &m)) {
+        st = VB_PROTO;
+    } else if (!c->is_worker) {
+        p->step = LINK_CONNECTED;
+        const enum vb_st connected = tp_link_connect(p->link, &offer);
+
+        if (connected != VB_OK)
+            link_failed(c, rank, connected);
+    } else if (accept_offer(c, rank, &m)) {
+        connect_link(c, rank, m.way, &offer);
+    }
+    tp_offer_close(&offer);
+    return st;
 }
 
 static bool all_ready(const struct ctl *c)
@@ -67,25 +304,33 @@ static bool all_ready(const struct ctl *c)
     return true;
 }
 
+/* true: look again soon. */
+static bool link_poll(struct ctl *c, uint32_t rank)
+{
+    struct peer *p = &c->peer[rank];
+    const enum vb_st st = tp_link_ready(p->link);
+    const uint64_t limit = VB_MIN(CTL_RDMA_MS * VB_MS, c->p.start_ns / 2);
+
+    p->ready = st == VB_OK;
+    if (st == VB_OK)
+        return false;
+    if (p->way == TP_RDMA && !c->is_worker)
+        return true; /* the worker sees it too, and asks again */
+    if (p->way == TP_RDMA && (st != VB_AGAIN || vb_now_ns() > p->link_ns + limit))
+        ask_again(c, rank, st);
+    else if (st != VB_AGAIN)
+        link_failed(c, rank, st);
+    return true;
+}
+
 bool links_poll(struct ctl *c)
 {
     bool again = false;
 
-    if (c->told_ready)
-        return false;
-    for (uint32_t i = 0; i < c->ntasks; i++) {
-        struct peer *p = &c->peer[i];
-
-        if (!p->connected || p->ready)
-            continue;
-        const enum vb_st st = tp_link_ready(p->link);
-
-        p->ready = st == VB_OK;
-        again = again || st == VB_AGAIN;
-        if (st != VB_OK && st != VB_AGAIN)
-            link_failed(c, i, st);
-    }
-    if (all_ready(c)) {
+    for (uint32_t i = 0; i < c->ntasks; i++)
+        if (c->peer[i].step == LINK_CONNECTED && !c->peer[i].ready)
+            again = link_poll(c, i) || again;
+    if (!c->told_ready && all_ready(c)) {
         c->told_ready = true;
         peer_send(c, 0, WIRE_READY, NULL);
         if (c->p.rank == 0 && coord_ready(&c->coord, 0) == VB_OK)

@@ -62,6 +62,8 @@ static void bad_message(struct ctl *c, uint32_t rank)
 
 static void set_started(struct ctl *c)
 {
+    if (c->lacks[0] != '\0')
+        ctl_set_end(c, VB_EXIT_NOFABRIC, "%s", c->lacks);
     pthread_mutex_lock(&c->mu);
     c->started = true;
     pthread_cond_broadcast(&c->cv);
@@ -186,6 +188,8 @@ static enum vb_st on_frame(struct ctl *c, uint32_t rank, uint8_t kind, const voi
     switch (kind) {
     case WIRE_PING:
         return VB_OK;
+    case WIRE_ASK:
+        return link_on_ask(c, rank);
     case WIRE_OFFER:
         return link_on_offer(c, rank);
     case WIRE_MISSING:
@@ -235,12 +239,12 @@ void peer_comes_in(struct ctl *c, uint32_t rank, struct talk *t)
     p->in = true;
     p->heard_ns = vb_now_ns();
     st = conn_open(&p->conn);
-    if (st == VB_OK && p->linked && c->is_worker)
-        st = link_offer(c, rank);
     if (st != VB_OK) {
         link_failed(c, rank, st);
         return;
     }
+    if (p->linked && c->is_worker)
+        link_ask(c, rank);
     if (c->p.rank == 0)
         coord_in(&c->coord, rank);
     read_frames(c, rank);

@@ -16,6 +16,7 @@ int wire_body_bytes(unsigned kind)
         [WIRE_REDUCE] = sizeof(struct wire_reduce),
         [WIRE_REDUCED] = sizeof(struct wire_reduce),
         [WIRE_END] = sizeof(struct wire_end),
+        [WIRE_ASK] = sizeof(struct wire_ask),
     };
 
     if (kind < WIRE_HELLO || (kind > WIRE_REFUSED && kind < WIRE_OFFER) || kind >= WIRE_KINDS)

@@ -15,11 +15,12 @@
 static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "wire structs are little-endian");
 
 enum {
-    WIRE_VERSION = 1,
+    WIRE_VERSION = 2,
     WIRE_FRAME_MAX = 1024,
     WIRE_TEXT = 256,
     WIRE_REDUCE_MAX = 8,
-    WIRE_MISSING_MAX = 16
+    WIRE_MISSING_MAX = 16,
+    WIRE_HOSTS_MAX = 4
 };
 
 enum wire_kind {
@@ -28,7 +29,7 @@ enum wire_kind {
     WIRE_PROOF,
     WIRE_WELCOME,
     WIRE_REFUSED,
-    WIRE_OFFER = 16, /* data link between a worker and a ps */
+    WIRE_OFFER = 16, /* data link: from the ps, which chooses its way, then from the worker */
     WIRE_PING,       /* every second, both ways */
     WIRE_READY,      /* to the coordinator: all links of this task are up */
     WIRE_MISSING,    /* from it, until START: who is not in yet */
@@ -37,6 +38,7 @@ enum wire_kind {
     WIRE_REDUCED,    /* from it to all workers */
     WIRE_FINISHED,   /* worker to every ps: nothing more to send */
     WIRE_END,        /* how the run ended, before the sender closes */
+    WIRE_ASK,        /* worker to a ps: offer me a link; this is what I can */
     WIRE_KINDS
 };
 
@@ -66,8 +68,21 @@ struct wire_proof {
 struct wire_refused {
     uint32_t reason; /* enum hello_reason */
 };
+struct wire_can {     /* what the sender can do for this link */
+    uint32_t rdma;    /* 1: it has a device for it */
+    uint32_t mtu;     /* of that device */
+    char device[48];  /* as "mlx5_0:1" */
+    char why[TP_WHY]; /* rdma 0: why not; in an offer: why its way is not a faster one */
+};
+struct wire_ask {
+    struct wire_can can;
+};
 struct wire_offer {
     uint32_t blob_bytes, nfds; /* the descriptors come with the frame's first byte */
+    uint32_t way;              /* enum tp_way */
+    uint32_t nhosts;           /* from the ps, over rdma and tcp: where it listens */
+    char host[WIRE_HOSTS_MAX][48];
+    struct wire_can can;
     unsigned char blob[TP_OFFER_BYTES];
 };
 struct wire_missing {
@@ -84,7 +99,8 @@ struct wire_end {
 };
 static_assert(sizeof(struct wire_hello) == 88, "wire_hello");
 static_assert(sizeof(struct wire_challenge) == 96, "wire_challenge");
-static_assert(sizeof(struct wire_offer) == 520, "wire_offer");
+static_assert(sizeof(struct wire_ask) == 296, "wire_ask");
+static_assert(sizeof(struct wire_offer) == 1016, "wire_offer");
 static_assert(sizeof(struct wire_missing) == 72, "wire_missing");
 static_assert(sizeof(struct wire_reduce) == 72, "wire_reduce");
 static_assert(sizeof(struct wire_end) == 260, "wire_end");

@@ -62,6 +62,8 @@ static int run(struct crew *w, uint32_t rank, crew_body body, const struct crew_
                             .listen_fd =
                                 odd->own_socket ? listen_anywhere(&port) : w->listen_fd[rank],
                             .transport = odd->transport,
+                            .require_rdma = w->require_rdma,
+                            .ports = w->ports,
                             .channels = 1,
                             .start_ns = w->start_ns,
                             .silence_ns = w->silence_ns };

@@ -27,9 +27,10 @@ struct crew {
     int listen_fd[CREW_MAX]; /* bound to port 0 of loopback before the spec is written */
     enum cl_transport transport;
     uint64_t start_ns, silence_ns;
-    bool no_auth;
-    int started_fd[2]; /* a byte for every task that started */
-    int go_fd[2];      /* tasks wait for the parent to close it */
+    bool no_auth, require_rdma;
+    const struct rdma_ports *ports; /* what a host is said to have; NULL: what it has */
+    int started_fd[2];              /* a byte for every task that started */
+    int go_fd[2];                   /* tasks wait for the parent to close it */
     struct {
         pid_t pid;
         int fd; /* its result */

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 static struct conn a, b;
+static struct wire_offer msg;
 
 static void set_up(void)
 {
@@ -85,7 +86,7 @@ Test(conn, descriptors_come_with_their_offer_and_none_is_left_open)
         struct wire_hdr h;
 
         cr_assert_eq(conn_put(&a, WIRE_PING, NULL), VB_OK);
-        cr_assert_eq(conn_put_offer(&a, &o), VB_OK);
+        cr_assert_eq(conn_put_offer(&a, &msg, &o), VB_OK);
         cr_assert_eq(o.nfds, 0); /* taken */
         cr_assert_eq(conn_put(&a, WIRE_PING, NULL), VB_OK);
         cr_assert_eq(conn_flush(&a), VB_OK);
@@ -94,7 +95,7 @@ Test(conn, descriptors_come_with_their_offer_and_none_is_left_open)
         conn_drop(&b, sizeof(h));
         cr_assert_eq(conn_frame(&b, &h), VB_OK);
         cr_assert_eq(h.kind, WIRE_OFFER);
-        cr_assert_eq(conn_get_offer(&b, &got), VB_OK);
+        cr_assert_eq(conn_get_offer(&b, &msg, &got), VB_OK);
         cr_assert(got.nfds == counts[i] && got.bytes == 5 && strcmp((char *)got.blob, "blob") == 0);
         for (uint32_t k = 0; k < got.nfds; k++)
             cr_assert_eq(fcntl(got.fds[k], F_GETFD), FD_CLOEXEC);
@@ -110,7 +111,7 @@ Test(conn, before_hello_no_descriptor_gets_in)
     struct tp_offer o = make_offer(3);
 
     cr_assert_eq(conn_open(&a), VB_OK);
-    cr_assert_eq(conn_put_offer(&a, &o), VB_OK);
+    cr_assert_eq(conn_put_offer(&a, &msg, &o), VB_OK);
     cr_assert_eq(conn_flush(&a), VB_OK);
     cr_assert_eq(conn_fill(&b), VB_OK);
     cr_assert_eq(b.nfds_in, 0);
@@ -123,11 +124,11 @@ Test(conn, an_offer_must_count_its_descriptors_right)
     const uint32_t lie = 1;
 
     both_open();
-    cr_assert_eq(conn_put_offer(&a, &o), VB_OK);
+    cr_assert_eq(conn_put_offer(&a, &msg, &o), VB_OK);
     memcpy(a.out + sizeof(struct wire_hdr) + offsetof(struct wire_offer, nfds), &lie, sizeof(lie));
     cr_assert_eq(conn_flush(&a), VB_OK);
     cr_assert_eq(conn_fill(&b), VB_OK);
-    cr_assert_eq(conn_get_offer(&b, &got), VB_PROTO);
+    cr_assert_eq(conn_get_offer(&b, &msg, &got), VB_PROTO);
 }
 
 Test(conn, too_many_descriptors_are_closed_and_refused)
@@ -139,7 +140,7 @@ Test(conn, too_many_descriptors_are_closed_and_refused)
     for (int i = 0; i < 2; i++) {
         struct tp_offer o = make_offer(TP_OFFER_FDS);
 
-        cr_assert_eq(conn_put_offer(&a, &o), VB_OK);
+        cr_assert_eq(conn_put_offer(&a, &msg, &o), VB_OK);
         cr_assert_eq(conn_flush(&a), VB_OK);
     }
     while (st == VB_OK)

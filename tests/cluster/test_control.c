@@ -1,5 +1,4 @@
 #include <criterion/criterion.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -8,8 +7,8 @@
 
 #include "base/clock.h"
 #include "cluster/conn.h"
-#include "cluster/hello.h"
 #include "crew.h"
+#include "fake.h"
 
 static const uint32_t shapes[][2] = { { 1, 1 }, { 1, 2 }, { 2, 2 } };
 
@@ -210,51 +209,17 @@ Test(control, an_address_in_use_is_an_error_and_a_free_one_is_bound)
     crew_close(&w);
 }
 
-/* A worker that has the secret but not our code. */
-
-static void exchange(struct conn *conn, struct hello *h)
-{
-    cr_assert_eq(conn_put_raw(conn, h->out, h->out_bytes), VB_OK);
-    h->out_bytes = 0;
-    cr_assert_eq(conn_flush(conn), VB_OK);
-    while (h->state == HELLO_GOING && h->out_bytes == 0) {
-        const size_t n = hello_input(h, conn->in, conn->in_bytes);
-
-        conn_drop(conn, n);
-        if (n > 0)
-            continue;
-        struct pollfd pfd = { .fd = conn->fd, .events = POLLIN };
-
-        cr_assert_eq(poll(&pfd, 1, CREW_WAIT_S * 1000), 1);
-        cr_assert_eq(conn_fill(conn), VB_OK);
-    }
-}
-
-static void come_in(struct crew *w, struct conn *conn)
-{
-    static const unsigned char config[32];
-    struct hello_self self = { .spec = &w->spec, .rank = 1, .secret = { 7 } };
-    struct hello h;
-
-    hello_set_config(&self, config);
-    cr_assert_eq(conn_init(conn, crew_connect(w, 0), false), VB_OK);
-    hello_start(&h, &self, 0);
-    exchange(conn, &h);
-    exchange(conn, &h);
-    cr_assert_eq(h.state, HELLO_IN);
-}
-
 Test(control, malformed_messages_of_a_proved_peer_end_the_run_with_its_name)
 {
     static const unsigned char zeros[WIRE_FRAME_MAX];
-    static const struct wire_offer offer = { .blob_bytes = TP_OFFER_BYTES + 1 };
-    static const struct wire_offer fds = { .nfds = 1 };
+    static const struct wire_offer offer = { .way = TP_TCP };
+    static const struct wire_ask endless = { .can.rdma = 2 };
     static const struct {
         enum wire_kind kind;
         const void *body;
     } cases[] = {
         { WIRE_HELLO, zeros },   { WIRE_WELCOME, zeros }, { WIRE_OFFER, &offer },
-        { WIRE_OFFER, &fds },    { WIRE_START, zeros },   { WIRE_MISSING, zeros },
+        { WIRE_ASK, &endless },  { WIRE_START, zeros },   { WIRE_MISSING, zeros },
         { WIRE_REDUCED, zeros }, { WIRE_REDUCE, zeros },  { WIRE_FINISHED, zeros },
         { WIRE_END, zeros },     { WIRE_KINDS, NULL },
     };
@@ -266,7 +231,7 @@ Test(control, malformed_messages_of_a_proved_peer_end_the_run_with_its_name)
         crew_open(&w, 1, 1);
         w.transport = CL_TCP;
         crew_start_all(&w, body_idle, body_idle, 1);
-        come_in(&w, &conn);
+        fake_worker(&w, &conn);
         if (cases[i].body != NULL)
             cr_assert_eq(conn_put(&conn, cases[i].kind, cases[i].body), VB_OK);
         else

@@ -1,0 +1,164 @@
+/*
+ * control_way.c - what this task has for data links: which address of which device, and whether there
+ * is RDMA on it.
+ */
+#include "cluster/control_int.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum vb_st way_facts(struct ctl *c)
+{
+    if (c->p.devs == NULL) {
+        if (net_devs_host(&c->own_devs) != VB_OK)
+            return VB_NOMEM;
+        c->p.devs = &c->own_devs;
+    }
+    if (c->p.ports == NULL) {
+        if (rdma_ports_host(&c->own_ports) != VB_OK)
+            return VB_NOMEM;
+        c->p.ports = &c->own_ports;
+    }
+    return VB_OK;
+}
+
+static bool picks(const struct ctl *c)
+{
+    return c->p.pick != NULL && c->p.pick->n > 0;
+}
+
+static bool picked(const struct ctl *c, const char *dev, const struct net_addr *addr)
+{
+    return !picks(c) ||
+           net_pick_passes(c->p.pick, c->p.devs, dev, rdma_port_of(c->p.ports, dev), addr);
+}
+
+/* How well an address of ours suits a peer whose control connection is from `own` to `peer`; 0: not. */
+static int suits(const struct ctl *c, const struct net_if_addr *a, const struct net_addr *own,
+                 const struct net_addr *peer)
+{
+    const struct net_dev *dev = net_dev_find(c->p.devs, a->dev);
+
+    if (dev == NULL || !dev->up || !picked(c, a->dev, &a->addr) ||
+        (net_addr_loopback(&a->addr) && !net_addr_loopback(own)))
+        return 0;
+    const struct rdma_port *port = rdma_port_of(c->p.ports, a->dev);
+    const int rdma = c->p.transport == CL_RDMA && port != NULL && port->why_not[0] == '\0' ? 10 : 0;
+
+    if (net_addr_same(&a->addr, own))
+        return rdma + 5;
+    if (net_addr_link_local(&a->addr))
+        return rdma + 1;
+    if (a->addr.family != own->family)
+        return rdma + 2;
+    return rdma + (net_addr_inside(peer, &a->addr, a->prefix) ? 4 : 3);
+}
+
+bool way_host(const struct ctl *c, uint32_t rank, struct way_host *out)
+{
+    const struct net_devs *devs = c->p.devs;
+    char own_text[NET_TEXT], peer_text[NET_TEXT];
+    struct net_addr own, peer;
+    int most = 0;
+
+    *out = (struct way_host){ 0 };
+    net_own_text(c->peer[rank].conn.fd, own_text);
+    net_peer_text(c->peer[rank].conn.fd, peer_text);
+    if (!net_addr_parse(own_text, &own) || !net_addr_parse(peer_text, &peer))
+        return false;
+    /* with rdma alone, tasks of one host that meet by loopback have to choose too */
+    if (!picks(c) && !(c->p.transport == CL_RDMA && net_addr_loopback(&own))) {
+        const struct net_dev *dev =
+            net_dev_of(devs, &own); /* NULL: it routes without being listed */
+
+        snprintf(out->host, sizeof(out->host), "%s", own_text);
+        snprintf(out->dev, sizeof(out->dev), "%s", dev != NULL ? dev->name : "");
+        return true;
+    }
+    for (size_t i = 0; i < devs->naddrs; i++) {
+        const int fits = suits(c, &devs->addr[i], &own, &peer);
+
+        if (fits <= most)
+            continue;
+        most = fits;
+        net_addr_text(&devs->addr[i].addr, out->host);
+        memcpy(out->dev, devs->addr[i].dev, sizeof(out->dev));
+    }
+    return most > 0;
+}
+
+bool way_route_passes(const struct ctl *c, const char *host, struct vb_err *why)
+{
+    struct net_route route;
+    struct net_addr peer;
+    struct vb_err text;
+
+    if (!picks(c) || !net_addr_parse(host, &peer) || net_route_to(&peer, &route, &text) != VB_OK ||
+        route.self)
+        return true; /* the connection itself will tell */
+    if (picked(c, route.dev, NULL))
+        return true;
+    vb_err_set(why, "the route to it is over %s, which --net-devices leaves out", route.dev);
+    return false;
+}
+
+/* The RDMA port of a network device, or NULL and why there is none. */
+static const struct rdma_port *find_port(const struct ctl *c, const char *netdev, char *why)
+{
+    const struct rdma_port *port = rdma_port_of(c->p.ports, netdev);
+    char name[CL_NAME_MAX];
+
+    cl_name(c->p.spec, c->p.rank, name);
+    if (port != NULL && port->why_not[0] == '\0')
+        return port;
+    if (port != NULL)
+        snprintf(why, TP_WHY, "%s, %.30s:%u: %.150s", name, port->device, port->port,
+                 port->why_not);
+    else if (c->p.ports->n == 0)
+        snprintf(why, TP_WHY, "no RDMA device on %s", name);
+    else
+        snprintf(why, TP_WHY,
+                 "no RDMA device behind %.20s on %s; there is %.30s:%u, see --net-devices",
+                 netdev[0] != '\0' ? netdev : "the address", name, c->p.ports->port[0].device,
+                 c->p.ports->port[0].port);
+    return NULL;
+}
+
+void way_own(const struct ctl *c, const char *netdev, struct wire_can *out)
+{
+    const struct rdma_port *port = NULL;
+
+    *out = (struct wire_can){ 0 };
+    if (c->p.transport == CL_TCP)
+        snprintf(out->why, sizeof(out->why), "--transport tcp");
+    else if (c->no_rdma[0] != '\0')
+        memcpy(out->why, c->no_rdma, sizeof(out->why));
+    else
+        port = find_port(c, netdev, out->why);
+    if (port == NULL)
+        return;
+    out->rdma = 1;
+    out->mtu = port->mtu;
+    snprintf(out->device, sizeof(out->device), "%.40s:%u", port->device, port->port);
+}
+
+static uint64_t locked_bytes(const struct tp_node *n)
+{
+    uint64_t sum = 0;
+
+    for (uint32_t i = 0; i < TP_REGIONS_MAX; i++)
+        sum += tp_region_bytes(n, i);
+    return sum;
+}
+
+void way_not_open(struct ctl *c, enum vb_st st)
+{
+    const struct net_memlock limit = net_memlock_read();
+    char name[CL_NAME_MAX];
+    struct vb_err why;
+
+    cl_name(c->p.spec, c->p.rank, name);
+    if (net_memlock_fits(&limit, locked_bytes(c->p.node), &why))
+        vb_err_set(&why, "cannot use its RDMA device: %s", vb_st_str(st));
+    snprintf(c->no_rdma, sizeof(c->no_rdma), "%s %.190s", name, why.text);
+}
