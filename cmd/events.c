@@ -67,13 +67,37 @@ static void add_epoch(json_t *o, const struct wk_report *r)
     json_object_set_new(o, "samples_per_s", real(r->samples_per_s));
 }
 
+/* null where there is none. */
+static json_t *words(const char *s)
+{
+    return s[0] != '\0' ? json_string(s) : json_null();
+}
+
+static void add_info(json_t *o, const struct tp_link_info *i)
+{
+    json_t *rails = json_array();
+
+    json_object_set_new(o, "way", json_string(tp_way_name(i->way)));
+    json_object_set_new(o, "device", words(i->device));
+    json_object_set_new(o, "local", words(i->local));
+    json_object_set_new(o, "remote", words(i->remote));
+    json_object_set_new(o, "gid", words(i->gid));
+    json_object_set_new(o, "mtu", i->mtu != 0 ? num(i->mtu) : json_null());
+    json_object_set_new(o, "protocol", words(i->protocol));
+    for (unsigned k = 0; k < i->nrails; k++)
+        json_array_append_new(rails, json_pack("{s:s,s:I}", "name", i->rail[k].name, "sent_bytes",
+                                               (json_int_t)i->rail[k].sent_bytes));
+    json_object_set_new(o, "rails", rails);
+    json_object_set_new(o, "why", words(i->why));
+}
+
 static void add_link(json_t *o, const struct events *e, const struct wk_report *r)
 {
     char name[CL_NAME_MAX];
 
     json_object_set_new(o, "task", json_string(cl_name(e->spec, e->rank, name)));
     json_object_set_new(o, "peer", json_string(r->peer));
-    json_object_set_new(o, "way", json_string(r->way));
+    add_info(o, r->link);
     json_object_set_new(o, "sent_bytes", num(r->sent_bytes));
     json_object_set_new(o, "received_bytes", num(r->received_bytes));
 }
@@ -102,7 +126,7 @@ void events_write(struct events *e, const struct wk_report *r)
                                         [WK_LINK] = "link",
                                         [WK_DONE] = "done" };
     json_t *o = json_object();
-    char *text;
+    char *line;
 
     json_object_set_new(o, "event", json_string(name[r->event]));
     if (r->event == WK_START)
@@ -115,15 +139,15 @@ void events_write(struct events *e, const struct wk_report *r)
         add_link(o, e, r);
     else
         add_done(o, r);
-    text = json_dumps(o, JSON_COMPACT | JSON_REAL_PRECISION(10));
+    line = json_dumps(o, JSON_COMPACT | JSON_REAL_PRECISION(10));
     json_decref(o);
-    if (text == NULL)
+    if (line == NULL)
         return;
     if (e->shown != NULL) {
-        report_line(e->shown, "", false, text, strlen(text));
+        report_line(e->shown, "", false, line, strlen(line));
     } else {
-        puts(text);
+        puts(line);
         fflush(stdout);
     }
-    free(text);
+    free(line);
 }

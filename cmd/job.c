@@ -9,7 +9,7 @@
 
 static const char *const formats[] = { "idx", NULL };
 static const char *const optimizers[] = { "sgd", "momentum", "adam", NULL };
-static const char *const transports[] = { "auto", "map", "tcp", NULL };
+static const char *const transports[] = { "auto", "map", "tcp", "rdma", NULL };
 static const char *const modes[] = { "sync", NULL };
 
 #define AT(member) .offset = offsetof(struct job, member)
@@ -31,7 +31,13 @@ static const struct opt job_opts[] = {
       AT(start_timeout) },
     { "step_timeout", OPT_U64, "600", "S", "seconds that a step may wait for a task that is alive", 1,
       86400, AT(step_timeout) },
-    { "transport", OPT_ENUM, "auto", "WAY", "how tasks talk", AT(transport), .names = transports },
+    { "transport", OPT_ENUM, "auto", "WAY", "how tasks talk; auto: over mapped memory on one host, else RDMA, else TCP",
+      AT(transport), .names = transports },
+    { "require_rdma", OPT_FLAG, "false", NULL,
+      "ends with code 6 where a link between hosts would not be RDMA", AT(require_rdma) },
+    { "net_devices", OPT_TEXT, NULL, "LIST",
+      "what data between hosts may use: names (eth0, mlx5_0, mlx5_0:1) and networks (10.1.0.0/16) with "
+      "commas; ^ before one: not this", AT(net_devices) },
     { "mode", OPT_ENUM, "sync", "MODE", "how steps are kept together", AT(mode), .names = modes },
     { "json", OPT_FLAG, "false", NULL, "results as JSON, a line each", AT(json) },
     { "data.format", OPT_ENUM, "idx", "FORMAT", "format of the data files", AT(data.format), .names = formats },
@@ -175,8 +181,8 @@ static enum vb_st resolve(struct job *j, size_t i)
     char **at = (char **)(void *)((char *)j + j->opts.opt[i].offset), *full = NULL;
     const char *slash = strrchr(j->path, '/');
 
-    if (j->opts.opt[i].type != OPT_TEXT || j->opts.src[i].from != OPT_FILE || (*at)[0] == '/' ||
-        slash == NULL)
+    if (j->opts.opt[i].type != OPT_TEXT || strcmp(j->opts.opt[i].arg, "FILE") != 0 ||
+        j->opts.src[i].from != OPT_FILE || (*at)[0] == '/' || slash == NULL)
         return VB_OK;
     if (asprintf(&full, "%.*s/%s", (int)(slash - j->path), j->path, *at) < 0)
         return VB_NOMEM;

@@ -36,6 +36,9 @@ struct job {
     uint64_t chunk_kib;                             /* 0: chosen */
     uint64_t start_timeout, step_timeout;           /* seconds */
     enum cl_transport transport;
+    bool require_rdma;
+    char *net_devices;
+    struct net_pick pick; /* by job_check, of net_devices */
     enum job_mode mode;
     bool json;
     float momentum; /* as written; see optimizer */

@@ -163,6 +163,33 @@ static enum vb_st check_test(struct job *j, const struct idx *train, uint64_t ou
     return check_labels(j, &h, images.dim[0], outputs, err);
 }
 
+static enum vb_st check_devices(struct job *j, struct vb_err *err)
+{
+    struct net_devs devs = { 0 };
+    struct rdma_ports ports = { 0 };
+    struct vb_err why = { "out of memory" };
+    enum vb_st st = net_pick_parse(j->net_devices, &j->pick, &why);
+
+    if (st == VB_OK && j->pick.n > 0) {
+        st = net_devs_host(&devs);
+        if (st == VB_OK)
+            st = rdma_ports_host(&ports);
+        if (st == VB_OK)
+            st = net_pick_check(&j->pick, &devs, &ports, &why);
+    }
+    net_devs_free(&devs);
+    rdma_ports_free(&ports);
+    return st == VB_OK ? VB_OK : job_fail(j, "net_devices", err, "%s", why.text);
+}
+
+static enum vb_st check_ways(struct job *j, struct vb_err *err)
+{
+    if (j->require_rdma && (j->transport == CL_MAP || j->transport == CL_TCP))
+        return job_fail(j, "require_rdma", err, "is not possible with transport %s",
+                        j->transport == CL_MAP ? "map" : "tcp");
+    return check_devices(j, err);
+}
+
 enum vb_st job_check(struct job *j, struct vb_err *err)
 {
     struct idx train = { 0 };
@@ -171,6 +198,8 @@ enum vb_st job_check(struct job *j, struct vb_err *err)
 
     if (st == VB_OK)
         st = check_optimizer(j, err);
+    if (st == VB_OK)
+        st = check_ways(j, err);
     if (st == VB_OK && (j->data.test_images == NULL) != (j->data.test_labels == NULL))
         st = job_fail(j, j->data.test_images == NULL ? "data.test.labels" : "data.test.images", err,
                       "images and labels go together; the other is missing");

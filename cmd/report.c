@@ -5,8 +5,8 @@
 #include "cmd/report.h"
 
 #include "base/util.h"
+#include "cmd/report_links.h"
 
-#include <jansson.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -59,8 +59,7 @@ static const char *str(const json_t *o, const char *key)
     return s != NULL ? s : "?";
 }
 
-/* "12.3 MB" into buf. */
-static const char *bytes_str(double n, char buf[32])
+const char *report_bytes(double n, char buf[32])
 {
     static const char *const unit[] = { "B", "kB", "MB", "GB", "TB", "PB" };
     size_t u = 0;
@@ -137,21 +136,6 @@ static void on_epoch(struct report *r, const json_t *e)
     fflush(stdout);
 }
 
-static void show_links(const struct report *r)
-{
-    size_t i;
-    json_t *e;
-
-    json_array_foreach(r->links, i, e)
-    {
-        char sent[32], received[32];
-
-        printf("link %s - %s: sent %s, received %s, way %s\n", str(e, "task"), str(e, "peer"),
-               bytes_str(num(e, "sent_bytes"), sent), bytes_str(num(e, "received_bytes"), received),
-               str(e, "way"));
-    }
-}
-
 static void show_done(const struct report *r)
 {
     const json_t *e = r->done, *accuracy = json_object_get(e, "test_accuracy");
@@ -162,8 +146,8 @@ static void show_done(const struct report *r)
                num(e, "best_test_accuracy"));
     printf("%.0f steps in %s, %.0f samples/s\n", num(e, "steps"), time_str(num(e, "seconds"), a),
            num(e, "samples_per_s"));
-    printf("pushed %s, pulled %s\n", bytes_str(num(e, "pushed_bytes"), a),
-           bytes_str(num(e, "pulled_bytes"), b));
+    printf("pushed %s, pulled %s\n", report_bytes(num(e, "pushed_bytes"), a),
+           report_bytes(num(e, "pulled_bytes"), b));
 }
 
 static void keep_done(struct report *r, json_t *e, const char *text)
@@ -230,7 +214,8 @@ bool report_finish(struct report *r)
             puts(r->done_text);
     } else if (r->done != NULL) {
         show_done(r);
-        show_links(r);
     }
+    if (!r->p.json)
+        report_links(r->links);
     return fflush(stdout) == 0 && ferror(stdout) == 0;
 }

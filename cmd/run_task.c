@@ -54,7 +54,7 @@ static void on_report(void *arg, const struct wk_report *r)
 }
 
 /* What must be equal in all tasks, as 32 bytes. */
-static enum vb_st hash_config(const struct job *job, const struct ps_table *table,
+static enum vb_st hash_config(const struct job *job, const struct ps_table *table, bool links_only,
                               unsigned char hash[32])
 {
     AUTO_FREE char *text = job_canonical(job);
@@ -67,12 +67,15 @@ static enum vb_st hash_config(const struct job *job, const struct ps_table *tabl
     crypto_generichash_init(&state, NULL, 0, 32);
     crypto_generichash_update(&state, (const unsigned char *)text, strlen(text) + 1);
     crypto_generichash_update(&state, (const unsigned char *)layout, strlen(layout));
+    if (links_only)
+        crypto_generichash_update(&state, (const unsigned char *)"links only", 10);
     crypto_generichash_final(&state, hash, 32);
     return VB_OK;
 }
 
 static enum vb_exit run_worker(const struct job *job, const struct task_shape *s,
-                               const struct ctl_params *ctl, bool progress, struct handle *h)
+                               const struct ctl_params *ctl, const struct server_params *sp,
+                               struct handle *h)
 {
     const struct feed_params train = { .images = job->data.train_images,
                                        .labels = job->data.train_labels,
@@ -90,7 +93,8 @@ static enum vb_exit run_worker(const struct job *job, const struct task_shape *s
                            .virtual_workers = job_virtual_workers(job),
                            .threads = (uint32_t)job->threads,
                            .step_ns = job->step_timeout * VB_SEC,
-                           .progress = progress,
+                           .progress = sp->progress,
+                           .links_only = sp->links_only,
                            .report = on_report,
                            .control = on_control,
                            .arg = h };
@@ -124,7 +128,7 @@ static enum vb_exit run_rank(const struct job *job, const struct task_shape *s,
     if (sig_watch_start(on_signal, &h, &watch) != VB_OK)
         return VB_EXIT_FAILED;
     code = cl_rank_job(ctl->spec, ctl->rank) == CL_PS ? run_ps(job, s, ctl, &h)
-                                                      : run_worker(job, s, ctl, p->progress, &h);
+                                                      : run_worker(job, s, ctl, p, &h);
     sig_watch_stop(watch);
     events_fini(&h.events);
     return code;
@@ -138,6 +142,8 @@ int cmd_server_run(const struct job *job, const struct cl_spec *spec, uint32_t r
                               .no_auth = p->no_auth,
                               .listen_fd = p->listen_fd,
                               .transport = job->transport,
+                              .require_rdma = job->require_rdma,
+                              .pick = &job->pick,
                               .start_ns = job->start_timeout * VB_SEC };
     struct task_shape s = { 0 };
     struct vb_err err = { .text = "out of memory" };
@@ -146,7 +152,8 @@ int cmd_server_run(const struct job *job, const struct cl_spec *spec, uint32_t r
 
     vb_log_prefix(p->launched ? NULL : cl_name(spec, rank, name));
     memcpy(ctl.secret, p->secret, sizeof(ctl.secret));
-    if (task_shape_make(job, &s, &err) == VB_OK && hash_config(job, &s.table, ctl.config) == VB_OK)
+    if (task_shape_make(job, &s, &err) == VB_OK &&
+        hash_config(job, &s.table, p->links_only, ctl.config) == VB_OK)
         code = run_rank(job, &s, &ctl, p);
     else
         log_error("%s", err.text);

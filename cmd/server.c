@@ -15,10 +15,10 @@ struct server_conf {
     char *cluster, *secret_file;
     unsigned job;
     uint64_t task;
-    bool no_auth;
+    bool no_auth, links_only;
 };
 
-enum { OPT_CLUSTER, OPT_JOB, OPT_TASK, OPT_SECRET_FILE, OPT_NO_AUTH };
+enum { OPT_CLUSTER, OPT_JOB, OPT_TASK, OPT_SECRET_FILE, OPT_NO_AUTH, OPT_LINKS_ONLY };
 #define AT(member) .offset = offsetof(struct server_conf, member)
 
 static const struct opt server_opts[] = {
@@ -35,6 +35,9 @@ static const struct opt server_opts[] = {
     [OPT_NO_AUTH] = { "no_auth", OPT_FLAG, "false", NULL,
                       "lets anybody who reaches the port join: only for networks of your own",
                       AT(no_auth) },
+    [OPT_LINKS_ONLY] = { "links_only", OPT_FLAG, "false", NULL,
+                         "trains nothing: says what each link is and ends; in all tasks or none",
+                         AT(links_only) },
 };
 
 static enum vb_st parse_spec(const char *name, const char *text, struct cl_spec *spec,
@@ -143,6 +146,7 @@ static int run(const struct server_conf *c, struct cmd_sets *s)
 {
     struct server_params p = { .listen_fd = -1,
                                .launched = env_is_on("VB_LAUNCHED"),
+                               .links_only = c->links_only,
                                .progress = env_is_on("VB_PROGRESS") };
     struct cl_spec spec = { 0 };
     struct vb_err err = { "out of memory" };

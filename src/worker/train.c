@@ -186,16 +186,18 @@ static enum vb_st report_done(struct task *t, double seconds, double rate, const
 
 static void report_links(struct task *t)
 {
-    char peer[CL_NAME_MAX], way[160];
+    char peer[CL_NAME_MAX];
 
     for (uint32_t ps = 0; ps < t->p->table->nps; ps++) {
         struct tp_link *l = ctl_link(t->ctl, ps);
         const struct tp_link_stats s = tp_link_stats(l);
 
-        tp_link_describe(l, way, sizeof(way));
+        struct tp_link_info info;
+
+        tp_link_info(l, &info);
         report(t, &(struct wk_report){ .event = WK_LINK,
                                        .peer = cl_name(t->p->ctl.spec, ps, peer),
-                                       .way = way,
+                                       .link = &info,
                                        .sent_bytes = s.sent_bytes,
                                        .received_bytes = s.recv_bytes });
     }
@@ -294,8 +296,9 @@ static enum vb_st set_up(struct task *t)
 
     if (st != VB_OK)
         return st;
-    st = load_data(t, &err);
-    if (st == VB_OK)
+    if (!t->p->links_only)
+        st = load_data(t, &err);
+    if (st == VB_OK && !t->p->links_only)
         st = task_make_exec(t, &err);
     if (st != VB_OK) {
         ctl_fail(t->ctl, VB_EXIT_FAILED, err.text);
@@ -321,6 +324,25 @@ static void tear_down(struct task *t)
         exchange_close(t->x);
 }
 
+/* From START to the end. */
+static enum vb_st work(struct task *t)
+{
+    enum vb_st st;
+
+    if (t->p->links_only) {
+        report_links(t);
+        ctl_finish(t->ctl);
+        return VB_OK;
+    }
+    t->start_ns = t->reported_ns = vb_now_ns();
+    if (t->chief) {
+        report(t, &(struct wk_report){ .event = WK_START });
+        init_params(t);
+    }
+    st = run_epochs(t);
+    return st == VB_OK ? finish(t) : st;
+}
+
 enum vb_exit wk_run(const struct wk_params *p)
 {
     struct task t = { .p = p,
@@ -334,16 +356,8 @@ enum vb_exit wk_run(const struct wk_params *p)
     kn_gemm_threads(VB_MAX(p->threads, 1u));
     enum vb_st st = set_up(&t);
 
-    if (st == VB_OK) {
-        t.start_ns = t.reported_ns = vb_now_ns();
-        if (t.chief) {
-            report(&t, &(struct wk_report){ .event = WK_START });
-            init_params(&t);
-        }
-        st = run_epochs(&t);
-    }
     if (st == VB_OK)
-        st = finish(&t);
+        st = work(&t);
     /* without a control thread the cause was logged where it happened */
     const enum vb_exit code = t.ctl != NULL ? ctl_exit_code(t.ctl, st) : vb_st_exit(st);
 

@@ -25,7 +25,8 @@ struct wk_report {
     uint64_t params, train_samples, test_samples;
     uint64_t pushed_bytes, pulled_bytes; /* over all workers */
     uint32_t params_crc32c;
-    const char *peer, *way; /* link */
+    const char *peer; /* link, and the next two */
+    const struct tp_link_info *link;
     uint64_t sent_bytes, received_bytes;
 };
 
@@ -39,6 +40,7 @@ struct wk_params {
     uint32_t threads;
     uint64_t step_ns; /* how long one wait for the other tasks' part of a step may take */
     bool progress;    /* WK_PROGRESS a few times a second */
+    bool links_only;  /* the links come up and are reported, nothing is trained */
     void (*report)(void *arg, const struct wk_report *r);
     /* The control thread exists from now on (NULL: until now); for signals. Optional. */
     void (*control)(void *arg, struct ctl *c);

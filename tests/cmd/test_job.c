@@ -102,7 +102,8 @@ Test(job, what_does_not_load_is_one_line)
         { HEAD "model:\n  - [a]\n", "7: model: a layer is a name (relu)" },
         { HEAD "model:\n  - {dense: 1, relu: 2}\n", "7: model: a layer is a name (relu)" },
         { HEAD MODEL "mode: ssp:4\n", "7: mode: 'ssp:4' is not available yet; use sync" },
-        { HEAD MODEL "transport: rdma\n", "7: transport: 'rdma' must be one of auto, map, tcp" },
+        { HEAD MODEL "transport: ucx\n",
+          "7: transport: 'ucx' must be one of auto, map, tcp, rdma" },
         { HEAD MODEL "optimizer: {name: adma}\n", "7: optimizer.name: 'adma' must be one of" },
         { HEAD MODEL "optimizer: {rate: -1}\n", "7: optimizer.rate: '-1' must be 1e-30 or more" },
         { HEAD MODEL "epoch: 3\n", "7: unknown key 'epoch'; did you mean 'epochs'?" },
@@ -133,6 +134,10 @@ Test(job, what_cannot_be_trained_is_refused_before_anything_starts)
           ":8: virtual_workers: 6 over 2 workers must be a power of two for each" },
         { HEAD MODEL "workers: 9\n", ":5: batch: 8 is too small" },
         { HEAD MODEL "ps: 1024\n", ": workers: more than 1024 tasks" },
+        { HEAD MODEL "transport: map\nrequire_rdma: true\n",
+          ":8: require_rdma: is not possible with transport map" },
+        { HEAD MODEL "net_devices: nosuch0\n", ":7: net_devices: no device 'nosuch0' here" },
+        { HEAD MODEL "net_devices: lo,\n", ":7: net_devices: " },
         { HEAD MODEL "optimizer: {name: sgd, momentum: 0.9}\n",
           ":7: optimizer.momentum: is only for the optimizer momentum" },
         { HEAD "model: [dense: 3, relu]\n",
@@ -191,6 +196,7 @@ Test(job, the_canonical_text_tells_what_must_be_equal_in_all_tasks)
         bool same;
     } cases[] = {
         { "threads: 4\n", true },         { "json: true\n", true },
+        { "require_rdma: true\n", true }, { "net_devices: lo\n", true },
         { "virtual_workers: 1\n", true }, { "start_timeout: 5\n", true },
         { "seed: 2\n", false },           { "epochs: 2\n", false },
         { "chunk_kib: 4\n", false },      { "optimizer: {rate: 0.02}\n", false },

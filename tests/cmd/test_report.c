@@ -6,8 +6,11 @@
 #include <string.h>
 
 #define LINK                                                                                       \
-    "{\"event\":\"link\",\"task\":\"worker 1\",\"peer\":\"ps 0\",\"way\":\"map\","                 \
-    "\"sent_bytes\":1234567,\"received_bytes\":999}"
+    "{\"event\":\"link\",\"task\":\"worker 1\",\"peer\":\"ps 0\",\"way\":\"rdma\","                \
+    "\"device\":\"mlx5_0:1\",\"local\":\"10.0.0.1:1\",\"remote\":\"10.0.0.2:2\",\"gid\":\"::1\","  \
+    "\"mtu\":4096,\"protocol\":\"eager\",\"rails\":[{\"name\":\"a\",\"sent_bytes\":1},"            \
+    "{\"name\":\"b\",\"sent_bytes\":2}],\"why\":\"because\",\"sent_bytes\":1234567,"               \
+    "\"received_bytes\":999}"
 #define EPOCH                                                                                      \
     "{\"event\":\"epoch\",\"epoch\":2,\"epochs\":15,\"loss\":0.5,\"test_accuracy\":0.875,"         \
     "\"seconds\":1.25}"
@@ -49,12 +52,15 @@ static void show(const struct report_params *p)
 Test(report, people_see_epochs_as_they_come_and_the_sum_at_the_end, .init = cr_redirect_stdout)
 {
     show(&(struct report_params){ 0 });
-    cr_assert_stdout_eq_str("epoch  2/15  loss 0.5000  test accuracy 0.8750  1.2 s\n"
-                            "epoch  3  loss 0.2500  1:30\n"
-                            "test accuracy 0.8800 (best 0.8900)\n"
-                            "9000 steps in 1:02:05, 73000 samples/s\n"
-                            "pushed 0 B, pulled 1 TB\n"
-                            "link worker 1 - ps 0: sent 1.23 MB, received 999 B, way map\n");
+    cr_assert_stdout_eq_str(
+        "epoch  2/15  loss 0.5000  test accuracy 0.8750  1.2 s\n"
+        "epoch  3  loss 0.2500  1:30\n"
+        "test accuracy 0.8800 (best 0.8900)\n"
+        "9000 steps in 1:02:05, 73000 samples/s\n"
+        "pushed 0 B, pulled 1 TB\n"
+        "link worker 1 - ps 0: rdma mlx5_0:1 10.0.0.1:1 -> 10.0.0.2:2, GID ::1, MTU "
+        "4096, rails a 1 B, b 2 B, eager; sent 1.23 MB, received 999 B; not faster: "
+        "because\n");
 }
 
 Test(report, other_lines_go_to_stderr_under_their_task, .init = cr_redirect_stderr)
