@@ -3,7 +3,7 @@
 packages_build=(gcc libc6-dev meson ninja-build pkg-config libucx-dev libopenblas-dev libyaml-dev
     libjansson-dev libisal-dev libsodium-dev zlib1g-dev)
 packages_data=(dataset-fashion-mnist)
-packages_check=(git libcriterion-dev clang libclang-rt-14-dev clang-format python3)
+packages_check=(git libcriterion-dev clang libclang-rt-14-dev clang-format python3 iproute2)
 
 # missing PACKAGE...: those that are not installed, one a line
 missing()
