@@ -4,6 +4,8 @@ packages_build=(gcc libc6-dev meson ninja-build pkg-config libucx-dev libopenbla
     libjansson-dev libisal-dev libsodium-dev zlib1g-dev)
 packages_data=(dataset-fashion-mnist)
 packages_check=(git libcriterion-dev clang libclang-rt-14-dev clang-format python3 iproute2)
+# a machine with RDMA: tests/rdma
+packages_vm=(qemu-system-x86 busybox-static cpio kmod rdma-core iproute2)
 
 # missing PACKAGE...: those that are not installed, one a line
 missing()

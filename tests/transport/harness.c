@@ -1,6 +1,7 @@
 #include "harness.h"
 
 #include <criterion/criterion.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 
@@ -8,13 +9,26 @@
 #include "base/util.h"
 #include "transport/tp_loop.h"
 
-const struct conf_way conf_ways[] = {
+static const struct conf_way here[] = {
     { "map", TP_MAP, false },
     { "tcp", TP_TCP, true },
     { "loop, viewed", TP_LOOP, false },
     { "loop, placed", TP_LOOP, true },
 };
-const unsigned conf_nways = VB_ARRAY_LEN(conf_ways);
+static const struct conf_way rdma[] = { { "rdma", TP_RDMA, true } };
+const struct conf_way *conf_ways = here;
+unsigned conf_nways = VB_ARRAY_LEN(here);
+static const char *host = "127.0.0.1";
+
+/* VB_TEST_RDMA: the address of an RDMA device; only rdma is tested then, over it. */
+__attribute__((constructor)) static void choose_ways(void)
+{
+    if (getenv("VB_TEST_RDMA") == NULL)
+        return;
+    host = getenv("VB_TEST_RDMA");
+    conf_ways = rdma;
+    conf_nways = VB_ARRAY_LEN(rdma);
+}
 
 static void on_msg(void *arg, const struct tp_rx *rx)
 {
@@ -86,7 +100,7 @@ static void end_make(struct end *e, const struct conf_way *w, const struct pair_
                                                        .user = e,
                                                        .channels = VB_MAX(params->channels, 1),
                                                        .initiator = i == 0,
-                                                       .rail = { { .host = "127.0.0.1" } },
+                                                       .rail = { { .host = host } },
                                                        .key = { 1, 2, 3 } },
                              &e->link),
                  VB_OK, "%s: no link", w->name);

@@ -15,8 +15,8 @@ struct conf_way {
     enum tp_way way;
     bool place; /* payloads go where place says; else they are viewed */
 };
-extern const struct conf_way conf_ways[];
-extern const unsigned conf_nways;
+extern const struct conf_way *conf_ways;
+extern unsigned conf_nways;
 
 enum { PAIR_DEADLINE_S = 20, REGION_SRC = 0, REGION_DST = 1 };
 

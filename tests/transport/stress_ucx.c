@@ -2,7 +2,7 @@
  * Two nodes over tcp, each with several ports, each port a thread that sends, waits and now and then is
  * busy with something else for so long that others have to do UCX's work. All messages arrive once, in
  * order, whole, and nobody waits for ever: a wake-up or a turn that is lost ends this at its deadline.
- * argv[1]: messages per channel and direction.
+ * argv[1]: messages per channel and direction. VB_TEST_RDMA: the address of an RDMA device to use instead.
  */
 #include "transport/tp.h"
 
@@ -170,11 +170,12 @@ static void *run(void *arg)
 static bool side_open(struct side *s, const char *name, unsigned nports, uint64_t spin_ns)
 {
     const struct tp_node_params np = { .name = name, .nports = nports, .spin_ns = spin_ns };
-    const struct tp_link_params lp = { .way = TP_TCP,
+    const char *rdma = getenv("VB_TEST_RDMA");
+    const struct tp_link_params lp = { .way = rdma != NULL ? TP_RDMA : TP_TCP,
                                        .peer = s == &sides[0] ? "b" : "a",
                                        .channels = CHANNELS,
                                        .initiator = s == &sides[0],
-                                       .rail = { { .host = "127.0.0.1" } },
+                                       .rail = { { .host = rdma != NULL ? rdma : "127.0.0.1" } },
                                        .key = { 3 } };
     uint32_t id;
 
