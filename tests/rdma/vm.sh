@@ -69,7 +69,7 @@ timeout "$limit" qemu-system-x86_64 -accel tcg,thread=multi -cpu max -smp 2 -m 2
     -fsdev "local,id=out,path=$out,security_model=none" -device virtio-9p-pci,fsdev=out,mount_tag=out \
     -netdev "$network" -device "virtio-net-pci,netdev=net,romfile=,mac=52:54:00:00:77:0$host" </dev/null 2>&1 |
     sed -u -e 's/\r//g' -e 's/\x1b[c\[][0-9;?=]*[a-zA-Z]\?//g' -e '/^SeaBIOS (/d' \
-        -e '/^reboot: Power down/d' -e 's/^Booting from ROM\.*//' -e '/^ *$/d' || code=$?
+        -e '/reboot: Power down/d' -e 's/^Booting from ROM\.*//' -e '/^ *$/d' || code=$?
 [ ! -s "$out/code$host" ] || code=$(cat "$out/code$host")
 rm -f "$out/code$host" "$out/job$host"
 exit "$code"
