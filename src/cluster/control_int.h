@@ -172,6 +172,7 @@ VB_MUST_CHECK bool way_host(const struct ctl *c, uint32_t rank, struct way_host 
 VB_MUST_CHECK bool way_route_passes(const struct ctl *c, const char *host, struct vb_err *why);
 /* What this task can do over that device. */
 void way_own(const struct ctl *c, const char *netdev, struct wire_can *out);
-void way_not_open(struct ctl *c, enum vb_st st); /* fills no_rdma */
+const char *way_memory_hint(char *buf, size_t bytes); /* " (only so much may be locked)" or "" */
+void way_not_open(struct ctl *c, enum vb_st st);      /* fills no_rdma */
 
 #endif

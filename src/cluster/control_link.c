@@ -73,7 +73,7 @@ static void note_less(struct ctl *c, uint32_t rank)
 static void fall_back(struct ctl *c, uint32_t rank, enum vb_st st)
 {
     struct peer *p = &c->peer[rank];
-    char name[CL_NAME_MAX];
+    char name[CL_NAME_MAX], hint[80];
     struct tp_link_info info = { .why = "" };
 
     cl_name(c->p.spec, rank, name);
@@ -81,10 +81,10 @@ static void fall_back(struct ctl *c, uint32_t rank, enum vb_st st)
         tp_link_info(p->link, &info);
     p->can = (struct wire_can){ 0 };
     if (st == VB_UNREACHABLE || st == VB_AGAIN) {
-        snprintf(p->can.why, sizeof(p->can.why), "RDMA to %s did not come up: %.150s", name,
-                 st == VB_AGAIN        ? "no answer in time"
-                 : info.why[0] != '\0' ? info.why
-                                       : vb_st_str(st));
+        const char *why = st == VB_AGAIN ? "no answer in time" : vb_st_str(st);
+
+        snprintf(p->can.why, sizeof(p->can.why), "RDMA to %s did not come up: %.100s%s", name,
+                 info.why[0] != '\0' ? info.why : why, way_memory_hint(hint, sizeof(hint)));
     } else {
         way_not_open(c, st); /* nor will it for other links */
         memcpy(p->can.why, c->no_rdma, sizeof(p->can.why));

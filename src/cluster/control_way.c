@@ -4,8 +4,19 @@
  */
 #include "cluster/control_int.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+
+/* What RDMA locks: the regions, and its queues. */
+static uint64_t locked_bytes(const struct tp_node *n)
+{
+    uint64_t sum = RDMA_LOCK_MIN;
+
+    for (uint32_t i = 0; i < TP_REGIONS_MAX; i++)
+        sum += tp_region_bytes(n, i);
+    return sum;
+}
 
 enum vb_st way_facts(struct ctl *c)
 {
@@ -43,7 +54,10 @@ static int suits(const struct ctl *c, const struct net_if_addr *a, const struct 
         (net_addr_loopback(&a->addr) && !net_addr_loopback(own)))
         return 0;
     const struct rdma_port *port = rdma_port_of(c->p.ports, a->dev);
-    const int rdma = c->p.transport == CL_RDMA && port != NULL && port->why_not[0] == '\0' ? 10 : 0;
+    /* one that cannot be used at least says why */
+    const int rdma = c->p.transport != CL_RDMA || port == NULL ? 0
+                     : port->why_not[0] == '\0'                ? 20
+                                                               : 10;
 
     if (net_addr_same(&a->addr, own))
         return rdma + 5;
@@ -106,12 +120,17 @@ bool way_route_passes(const struct ctl *c, const char *host, struct vb_err *why)
 static const struct rdma_port *find_port(const struct ctl *c, const char *netdev, char *why)
 {
     const struct rdma_port *port = rdma_port_of(c->p.ports, netdev);
+    const struct net_memlock limit = net_memlock_read();
+    struct vb_err memory = { "" };
     char name[CL_NAME_MAX];
 
     cl_name(c->p.spec, c->p.rank, name);
-    if (port != NULL && port->why_not[0] == '\0')
+    if (port != NULL && net_memlock_fits(&limit, locked_bytes(c->p.node), &memory) &&
+        port->why_not[0] == '\0')
         return port;
-    if (port != NULL)
+    if (port != NULL && memory.text[0] != '\0')
+        snprintf(why, TP_WHY, "%s %.190s", name, memory.text);
+    else if (port != NULL)
         snprintf(why, TP_WHY, "%s, %.30s:%u: %.150s", name, port->device, port->port,
                  port->why_not);
     else if (c->p.ports->n == 0)
@@ -142,23 +161,23 @@ void way_own(const struct ctl *c, const char *netdev, struct wire_can *out)
     snprintf(out->device, sizeof(out->device), "%.40s:%u", port->device, port->port);
 }
 
-static uint64_t locked_bytes(const struct tp_node *n)
+/* Queues may lock more than anybody can say before. */
+const char *way_memory_hint(char *buf, size_t bytes)
 {
-    uint64_t sum = 0;
+    const struct net_memlock limit = net_memlock_read();
 
-    for (uint32_t i = 0; i < TP_REGIONS_MAX; i++)
-        sum += tp_region_bytes(n, i);
-    return sum;
+    buf[0] = '\0';
+    if (!limit.ipc_lock && limit.limit_bytes != UINT64_MAX)
+        snprintf(buf, bytes, " (only %" PRIu64 " KiB of memory may be locked, see ulimit -l)",
+                 limit.limit_bytes >> 10);
+    return buf;
 }
 
 void way_not_open(struct ctl *c, enum vb_st st)
 {
-    const struct net_memlock limit = net_memlock_read();
-    char name[CL_NAME_MAX];
-    struct vb_err why;
+    char name[CL_NAME_MAX], hint[80];
 
-    cl_name(c->p.spec, c->p.rank, name);
-    if (net_memlock_fits(&limit, locked_bytes(c->p.node), &why))
-        vb_err_set(&why, "cannot use its RDMA device: %s", vb_st_str(st));
-    snprintf(c->no_rdma, sizeof(c->no_rdma), "%s %.190s", name, why.text);
+    snprintf(c->no_rdma, sizeof(c->no_rdma), "%s cannot use its RDMA device: %s%s",
+             cl_name(c->p.spec, c->p.rank, name), vb_st_str(st),
+             way_memory_hint(hint, sizeof(hint)));
 }
