@@ -140,17 +140,17 @@ void tp_offer_close(struct tp_offer *o); /* closes the descriptors, empties the 
 
 struct tp_link_params {
     enum tp_way way;
-    const char *peer;      /* peer's task name; copied */
-    void *user;            /* tp_link_user gives it back */
-    unsigned channels;     /* 1..TP_PORTS_MAX, the same at both ends */
-    bool initiator;        /* exactly one end; on rdma and tcp it connects, the other listens */
+    const char *peer;  /* peer's task name; copied */
+    void *user;        /* tp_link_user gives it back */
+    unsigned channels; /* 1..TP_PORTS_MAX, the same at both ends */
+    bool initiator;    /* exactly one end; on rdma and tcp it connects, the other listens */
     /* rdma, tcp: a rail is a connection of its own over a device of its own; rail i of one end meets
      * rail i of the other. host: numeric address, the peer's; listening end: its own. from: initiator:
      * own address to connect from; NULL: the route's. */
     struct tp_rail_params {
         const char *host, *from;
     } rail[TP_RAILS_MAX];
-    unsigned nrails; /* 0: 1 */
+    unsigned nrails;       /* 0: 1 */
     unsigned char key[32]; /* rdma, tcp: both ends hold it from hello; proves the data connection */
 };
 VB_MUST_CHECK enum vb_st tp_link_new(struct tp_node *n, const struct tp_link_params *p,
