@@ -28,10 +28,11 @@ enum {
     CTL_SOURCES = 64,   /* refused connections that were logged */
     CTL_RETRY_MS = 100, /* between attempts to connect */
     CTL_HELLO_MS = 5000,
+    CTL_ANSWER_MS = 30000, /* for the answers of who has accepted the connection */
     CTL_LOOKUP_MS = 50, /* an attempt that took longer asked a name server: peers come first then */
     CTL_OLD_MS = 500,   /* so old a pending connection makes room for a new one */
     CTL_LINK_MS = 2,    /* between looks at a link that comes up */
-    CTL_RDMA_MS = 5000, /* a link by RDMA that is not up by then becomes one by TCP */
+    CTL_RDMA_MS = 10000,  /* a link by RDMA that is not up by then becomes one by TCP */
     CTL_MISSING_MS = 250, /* between heartbeats until the start; they say who is missing */
     CTL_REPORT_MS = 10000,
     CTL_FAREWELL_MS = 200

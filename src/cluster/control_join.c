@@ -297,7 +297,11 @@ void join_expire(struct ctl *c, uint64_t now)
     for (int i = 0; i < CTL_PENDING; i++)
         if (talk_is_open(&c->pending[i]) && now > c->pending[i].since_ns + limit)
             talk_close(&c->pending[i]);
-    for (uint32_t i = 0; i < c->ntasks; i++)
-        if (talk_is_open(&c->peer[i].talk) && now > c->peer[i].talk.since_ns + limit)
+    for (uint32_t i = 0; i < c->ntasks; i++) {
+        const struct talk *t = &c->peer[i].talk;
+
+        /* a ps may be busy with other links; who leaves after its proof would count as lost */
+        if (talk_is_open(t) && now > t->since_ns + (t->connecting ? limit : CTL_ANSWER_MS * VB_MS))
             fail_try(c, i, "no answer to hello");
+    }
 }
