@@ -116,30 +116,39 @@ bool way_route_passes(const struct ctl *c, const char *host, struct vb_err *why)
     return false;
 }
 
+/* The first RDMA port that can be used, else the first. NULL: there is none. */
+static const struct rdma_port *any_port(const struct rdma_ports *p)
+{
+    for (size_t i = 0; i < p->n; i++)
+        if (p->port[i].why_not[0] == '\0')
+            return &p->port[i];
+    return p->n > 0 ? p->port : NULL;
+}
+
 /* The RDMA port of a network device, or NULL and why there is none. */
 static const struct rdma_port *find_port(const struct ctl *c, const char *netdev, char *why)
 {
-    const struct rdma_port *port = rdma_port_of(c->p.ports, netdev);
+    const struct rdma_port *port = rdma_port_of(c->p.ports, netdev), *any = any_port(c->p.ports);
     const struct net_memlock limit = net_memlock_read();
     struct vb_err memory = { "" };
     char name[CL_NAME_MAX];
 
     cl_name(c->p.spec, c->p.rank, name);
-    if (port != NULL && net_memlock_fits(&limit, locked_bytes(c->p.node), &memory) &&
-        port->why_not[0] == '\0')
-        return port;
-    if (port != NULL && memory.text[0] != '\0')
-        snprintf(why, TP_WHY, "%s %.190s", name, memory.text);
-    else if (port != NULL)
-        snprintf(why, TP_WHY, "%s, %.30s:%u: %.150s", name, port->device, port->port,
-                 port->why_not);
-    else if (c->p.ports->n == 0)
+    if (port == NULL && any != NULL && any->why_not[0] != '\0')
+        port = any; /* it may be on its device that nothing is reached */
+    if (any == NULL)
         snprintf(why, TP_WHY, "no RDMA device on %s", name);
-    else
+    else if (port == NULL)
         snprintf(why, TP_WHY,
                  "no RDMA device behind %.20s on %s; there is %.30s:%u, see --net-devices",
-                 netdev[0] != '\0' ? netdev : "the address", name, c->p.ports->port[0].device,
-                 c->p.ports->port[0].port);
+                 netdev[0] != '\0' ? netdev : "the address", name, any->device, any->port);
+    else if (!net_memlock_fits(&limit, locked_bytes(c->p.node), &memory))
+        snprintf(why, TP_WHY, "%s %.190s", name, memory.text);
+    else if (port->why_not[0] != '\0')
+        snprintf(why, TP_WHY, "%s, %.30s:%u: %.150s", name, port->device, port->port,
+                 port->why_not);
+    else
+        return port;
     return NULL;
 }
 
