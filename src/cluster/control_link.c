@@ -61,12 +61,13 @@ static bool look(struct ctl *c, uint32_t rank)
 /* The link is not RDMA. Where it must be, the run ends at START: then all are there to hear why. */
 static void note_less(struct ctl *c, uint32_t rank)
 {
+    const char *why = c->peer[rank].can.why;
     char own[CL_NAME_MAX], peer[CL_NAME_MAX];
 
     if (c->lacks[0] == '\0' && (c->p.transport == CL_RDMA || c->p.require_rdma))
-        snprintf(c->lacks, sizeof(c->lacks), "no RDMA between %s and %s: %.150s",
+        snprintf(c->lacks, sizeof(c->lacks), "no RDMA between %s and %s: %.*s",
                  cl_name(c->p.spec, c->p.rank, own), cl_name(c->p.spec, rank, peer),
-                 c->peer[rank].can.why);
+                 way_fit(why, 160), why);
 }
 
 /* RDMA has not worked for this link: it will be less. */

@@ -4,6 +4,8 @@
  */
 #include "cluster/control_int.h"
 
+#include "cluster/way.h"
+
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -143,10 +145,10 @@ static const struct rdma_port *find_port(const struct ctl *c, const char *netdev
                  "no RDMA device behind %.20s on %s; there is %.30s:%u, see --net-devices",
                  netdev[0] != '\0' ? netdev : "the address", name, any->device, any->port);
     else if (!net_memlock_fits(&limit, locked_bytes(c->p.node), &memory))
-        snprintf(why, TP_WHY, "%s %.190s", name, memory.text);
+        snprintf(why, TP_WHY, "%s %.*s", name, way_fit(memory.text, 190), memory.text);
     else if (port->why_not[0] != '\0')
-        snprintf(why, TP_WHY, "%s, %.30s:%u: %.150s", name, port->device, port->port,
-                 port->why_not);
+        snprintf(why, TP_WHY, "%s, %.30s:%u: %.*s", name, port->device, port->port,
+                 way_fit(port->why_not, 150), port->why_not);
     else
         return port;
     return NULL;

@@ -3,6 +3,8 @@
 #include <ctype.h>
 #include <string.h>
 
+#include "base/util.h"
+
 /* A text from a peer. false: it has no end. */
 static bool clean(char *text, size_t room)
 {
@@ -69,4 +71,15 @@ const char *way_scoped(const char *host, const char *control)
     const size_t n = strcspn(host, "%"), m = strcspn(control, "%");
 
     return n == m && memcmp(host, control, n) == 0 ? control : host;
+}
+
+int way_fit(const char *why, size_t room)
+{
+    const char *semicolon = strstr(why, "; "), *fix = strstr(why, ", fix: ");
+    const char *advice = fix == NULL || (semicolon != NULL && semicolon < fix) ? semicolon : fix;
+    size_t n = strlen(why);
+
+    if (n > room && advice != NULL)
+        n = (size_t)(advice - why);
+    return (int)VB_MIN(n, room);
 }

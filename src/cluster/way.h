@@ -17,6 +17,10 @@ VB_MUST_CHECK enum vb_st way_offer_check(struct wire_offer *m, bool from_ps);
  * connection, numeric; if that is this host, so is the peer. */
 const char *way_host_check(const char *host, const char *control, const struct net_devs *own);
 
+/* How many bytes of a reason to show where there is room for so many: all, else what stands before its
+ * advice ("; ..." or ", fix: ..."), else what fits. For "%.*s". */
+int way_fit(const char *why, size_t room);
+
 /* An address without the scope that only its sender knows: if it is the one at the other end of the
  * control connection, that text, which has ours. */
 const char *way_scoped(const char *host, const char *control);

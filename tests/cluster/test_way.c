@@ -101,3 +101,13 @@ Test(way, a_scope_is_ours)
     cr_assert_str_eq(way_scoped("10.0.0.1", "10.0.0.1"), "10.0.0.1");
     cr_assert_str_eq(way_scoped("10.0.0.1", "10.0.0.10"), "10.0.0.1");
 }
+
+Test(way, a_reason_that_is_too_long_loses_its_advice_first)
+{
+    cr_assert_eq(way_fit("port is down; look at the cable", 100), 31);
+    cr_assert_eq(way_fit("port is down; look at the cable", 20), 12);
+    cr_assert_eq(way_fit("needs 2 MiB, fix: a; b", 20), 11);
+    cr_assert_eq(way_fit("needs 2 MiB; or, fix: b", 20), 11);
+    cr_assert_eq(way_fit("port is down", 4), 4);
+    cr_assert_eq(way_fit("", 4), 0);
+}
