@@ -168,7 +168,7 @@ static bool explain(const char *sys, const char *dev, struct rdma_port *p)
         if (p->netdev[0] != '\0' && !sysfs_has(sys, "class/net/%s", p->netdev))
             WHY("its network device %s is in another network namespace", p->netdev);
         else if (rdma_gid_choose(p->gid, p->ngids, NULL, &err) < 0)
-            WHY("%.200s%s%s", err.text, p->netdev[0] != '\0' ? "; give an IP address to " : "",
+            WHY("%.160s%s%s", err.text, p->netdev[0] != '\0' ? "; give an IP address to " : "",
                 p->netdev);
     }
     return true;

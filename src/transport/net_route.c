@@ -45,27 +45,27 @@ static struct ask ask_make(const struct net_addr *peer)
 }
 
 /* RTAX_MTU inside RTA_METRICS */
-static uint32_t mtu_of(const struct rtattr *metrics)
+static uint32_t mtu_of(struct rtattr *metrics)
 {
     int left = (int)RTA_PAYLOAD(metrics);
     uint32_t mtu = 0;
 
-    for (const struct rtattr *a = RTA_DATA(metrics); RTA_OK(a, left); a = RTA_NEXT(a, left))
+    for (struct rtattr *a = RTA_DATA(metrics); RTA_OK(a, left); a = RTA_NEXT(a, left))
         if (a->rta_type == RTAX_MTU && RTA_PAYLOAD(a) == sizeof(mtu))
             memcpy(&mtu, RTA_DATA(a), sizeof(mtu));
     return mtu;
 }
 
-static void answer_read(const struct nlmsghdr *h, const struct net_addr *peer,
-                        struct net_route *out, unsigned char *type_out)
+static void answer_read(struct nlmsghdr *h, const struct net_addr *peer, struct net_route *out,
+                        unsigned char *type_out)
 {
-    const struct rtmsg *r = NLMSG_DATA(h);
+    struct rtmsg *r = NLMSG_DATA(h);
     int left = (int)RTM_PAYLOAD(h);
     char name[IF_NAMESIZE];
     uint32_t oif = 0;
 
     *type_out = r->rtm_type;
-    for (const struct rtattr *a = RTM_RTA(r); RTA_OK(a, left); a = RTA_NEXT(a, left)) {
+    for (struct rtattr *a = RTM_RTA(r); RTA_OK(a, left); a = RTA_NEXT(a, left)) {
         if (a->rta_type == RTA_OIF && RTA_PAYLOAD(a) == sizeof(oif))
             memcpy(&oif, RTA_DATA(a), sizeof(oif));
         if (a->rta_type == RTA_METRICS)
@@ -96,7 +96,7 @@ static int exchange(const struct net_addr *peer, struct net_route *out, unsigned
     const ssize_t got = recv(fd, buf, sizeof(buf), 0);
     if (got < 0)
         return errno;
-    const struct nlmsghdr *h = (void *)buf;
+    struct nlmsghdr *h = (void *)buf;
     if (!NLMSG_OK(h, (size_t)got))
         return EBADMSG;
     if (h->nlmsg_type == NLMSG_ERROR && h->nlmsg_len >= NLMSG_LENGTH(sizeof(struct nlmsgerr)))
