@@ -3,6 +3,7 @@
 #include "cmd/cmd.h"
 #include "cmd/secret.h"
 #include "cmd/signals.h"
+#include "cmd/spec_arg.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -40,29 +41,15 @@ static const struct opt server_opts[] = {
                          AT(links_only) },
 };
 
-static enum vb_st parse_spec(const char *name, const char *text, struct cl_spec *spec,
-                             struct vb_err *err)
-{
-    struct vb_err why = { "" };
-
-    if (text[strspn(text, " \t\r\n")] != '{')
-        return cl_spec_load(text, spec, err);
-    const enum vb_st st = cl_spec_parse(text, strlen(text), spec, &why);
-    if (st != VB_OK)
-        vb_err_set(err, "%s: %.480s", name, why.text);
-    return st;
-}
-
 static enum vb_st read_spec(const struct server_conf *c, const struct opt_set *set,
                             struct cl_spec *spec, struct vb_err *err)
 {
-    const char *config = getenv("TF_CONFIG");
+    bool none;
+    const enum vb_st st =
+        spec_arg_read(c->cluster, set->src[OPT_CLUSTER].from == OPT_ENV, spec, &none, err);
 
-    if (c->cluster != NULL)
-        return parse_spec(set->src[OPT_CLUSTER].from == OPT_ENV ? "VB_CLUSTER" : "--cluster",
-                          c->cluster, spec, err);
-    if (config != NULL)
-        return parse_spec("TF_CONFIG", config, spec, err);
+    if (!none)
+        return st;
     vb_err_set(err, "which cluster? give --cluster FILE with {\"ps\": [\"host:port\", ...], "
                     "\"worker\": [...]}, or use verbena train to run all tasks here");
     return VB_INVAL;

@@ -97,14 +97,33 @@ static enum vb_st addrs_read(struct net_if_addr **out, size_t *n_out)
     return *out != NULL ? VB_OK : VB_NOMEM;
 }
 
+/* A /sys that was mounted in another network namespace still shows that one's devices. */
+static void foreign_drop(struct net_devs *d)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < d->n; i++) {
+        const unsigned index = if_nametoindex(d->dev[i].name);
+
+        if (index != 0 && (d->dev[i].index == 0 || d->dev[i].index == index))
+            d->dev[n++] = d->dev[i];
+    }
+    d->foreign = n < d->n;
+    d->n = n;
+}
+
 enum vb_st net_devs_host(struct net_devs *out)
 {
     AUTO_FREE struct net_if_addr *addr = NULL;
     size_t naddrs;
 
     *out = (struct net_devs){ 0 };
-    const enum vb_st st = addrs_read(&addr, &naddrs);
-    return st == VB_OK ? net_devs_read("/sys", addr, naddrs, out) : st;
+    enum vb_st st = addrs_read(&addr, &naddrs);
+    if (st == VB_OK)
+        st = net_devs_read("/sys", addr, naddrs, out);
+    if (st == VB_OK)
+        foreign_drop(out);
+    return st;
 }
 
 void net_devs_free(struct net_devs *d)

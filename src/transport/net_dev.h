@@ -67,6 +67,7 @@ struct net_devs {
     size_t n;
     struct net_if_addr *addr;
     size_t naddrs;
+    bool foreign; /* /sys shows another network namespace: its devices are left out */
 };
 
 /* The devices of a sysfs, with these addresses (copied). A device that only an address names is
@@ -124,7 +125,7 @@ struct rdma_port {
     uint32_t mtu;     /* active, bytes */
     uint32_t mtu_max; /* bytes */
     uint64_t max_msg_bytes;
-    /* "": it can be used. Else a line that says why not and what to do. */
+    /* "": it can be used. Else a line that says why not; what to do follows after "; " or ", fix: " */
     char why_not[256];
 };
 struct rdma_ports {
@@ -167,6 +168,16 @@ uint32_t rdma_mtu_both(uint32_t ours, uint32_t theirs);
 struct net_memlock net_memlock_read(void);
 /* Can so much be locked? Else why is "needs 16 MiB locked, limit 64 KiB, fix: ...". */
 bool net_memlock_fits(const struct net_memlock *m, uint64_t need_bytes, struct vb_err *why);
+
+/* --- what UCX is here (net_uct.c) --- */
+
+struct net_ucx {
+    char version[32];
+    char transports[256]; /* of the devices there are: "tcp, sysv, posix, rc_verbs" */
+    bool tcp, rc, rdmacm; /* rdmacm: the module that connects by RDMA */
+};
+/* false: UCX does not say. Loads its modules. */
+bool net_ucx_read(struct net_ucx *out);
 
 /* --- which devices may be used: --net-devices (net_pick.c) --- */
 

@@ -127,12 +127,12 @@ static bool can_open(struct rdma_port *p, const char *dev, const char *name)
     if (access(path, R_OK | W_OK) == 0)
         return true;
     if (errno == ENOENT)
-        WHY("%.100s is missing: in a container give it the devices (--device /dev/infiniband), "
+        WHY("%.100s is missing; in a container give it the devices (--device /dev/infiniband), "
             "else "
             "modprobe ib_uverbs rdma_ucm",
             path);
     else if (errno == EACCES || errno == EPERM)
-        WHY("%.100s: permission denied: let this user read and write it (its group, or mode 0666)",
+        WHY("%.100s: permission denied; let this user read and write it (its group, or mode 0666)",
             path);
     else
         WHY("%.100s: %s", path, strerror(errno));
@@ -142,12 +142,12 @@ static bool can_open(struct rdma_port *p, const char *dev, const char *name)
 static void state_explain(struct rdma_port *p)
 {
     if (p->ib && strcmp(p->state, "INIT") == 0)
-        WHY("port is INIT: no subnet manager has set it up; start opensm or look at the switch");
+        WHY("port is INIT, no subnet manager has set it up; start opensm or look at the switch");
     else if (p->netdev[0] != '\0')
-        WHY("port is %s: ip link set %s up, then look at the cable and the switch",
+        WHY("port is %s; ip link set %s up, then look at the cable and the switch",
             strcmp(p->state, "DOWN") == 0 ? "down" : p->state, p->netdev);
     else
-        WHY("port is %s: look at the cable and the switch",
+        WHY("port is %s; look at the cable and the switch",
             strcmp(p->state, "DOWN") == 0 ? "down" : p->state);
 }
 
@@ -163,10 +163,11 @@ static bool explain(const char *sys, const char *dev, struct rdma_port *p)
     if (strcmp(p->state, "ACTIVE") != 0) {
         state_explain(p);
     } else if (none) {
-        WHY("the kernel offers it to no program: modprobe ib_uverbs");
+        WHY("the kernel offers it to no program; modprobe ib_uverbs");
     } else if (can_open(p, dev, uverbs) && can_open(p, dev, "rdma_cm")) {
         if (p->netdev[0] != '\0' && !sysfs_has(sys, "class/net/%s", p->netdev))
-            WHY("its network device %s is in another network namespace", p->netdev);
+            WHY("its network device %s is in another network namespace; give it to this one",
+                p->netdev);
         else if (rdma_gid_choose(p->gid, p->ngids, NULL, &err) < 0)
             WHY("%.160s%s%s", err.text, p->netdev[0] != '\0' ? "; give an IP address to " : "",
                 p->netdev);

@@ -29,7 +29,7 @@ static void ask_device(struct rdma_port *p, struct ibv_device **list)
             device = list[i];
     if (device == NULL) {
         snprintf(p->why_not, sizeof(p->why_not),
-                 "no driver for it in libibverbs: install ibverbs-providers (rdma-core)");
+                 "no driver for it in libibverbs; install ibverbs-providers (rdma-core)");
         return;
     }
     struct ibv_context *ctx = ibv_open_device(device);
