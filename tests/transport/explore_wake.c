@@ -5,12 +5,12 @@
  *
  * The steps are those of the code; argv[1], the source folder: main looks whether they still stand
  * there in this order.
- *   waiter: tp_wait in tp_port.c              poster: a send or tp_wake, then wake_post in wake.c
- *     LOOK      tp_progress and take_nudge,     PUBLISH  the release store: a slot's number, nudged
+ *   waiter: wait_once in tp_port.c            poster: a send or tp_wake, then wake_post in wake.c
+ *     LOOK      progress and take_nudge,        PUBLISH  the release store: a slot's number, nudged
  *               one ring after another          FENCE    full_fence
  *     ARM       wake_arm: armed = 1             PEEK     load of armed; 0: that was all
  *     FENCE     wake_arm: full_fence            WRITE    write to the eventfd
- *     LOOK2     tp_progress and take_nudge
+ *     LOOK2     sleep_armed: progress, nudged
  *     DISARM    found: wake_disarm, return
  *     SLEEP     wake_sleep: ppoll
  *     DISARM2   wake_sleep: wake_disarm
@@ -313,16 +313,17 @@ static bool code_is_as_modelled(const char *folder)
     static const char *const post[] = { "full_fence()", "->armed", "== 0", "write(", NULL };
     static const char *const arm[] = { "armed, 1", "full_fence()", NULL };
     static const char *const sleep[] = { "ppoll(", "wake_disarm(", "read(", NULL };
-    static const char *const wait[] = { "tp_progress(", "take_nudge(", "wake_arm(",
-                                        "tp_progress(", "take_nudge(", "wake_disarm(",
-                                        "wake_sleep(",  NULL };
+    static const char *const wait[] = { "progress(p,", "take_nudge(", "sleep_armed(", NULL };
+    static const char *const second[] = { "wake_arm(",    "progress(p, true)", "nudged",
+                                          "wake_disarm(", "wake_sleep(",       NULL };
     static const char *const nudge[] = { "nudged, true", "wake_post(", NULL };
     static const char *const send[] = { "word[0]", "memory_order_release", "wake_post(", NULL };
 
     return stands(folder, "wake.c", "\nvoid wake_post(", post) &&
            stands(folder, "wake.c", "\nvoid wake_arm(", arm) &&
            stands(folder, "wake.c", "\nvoid wake_sleep(", sleep) &&
-           stands(folder, "tp_port.c", "\nunsigned tp_wait(", wait) &&
+           stands(folder, "tp_port.c", "\nstatic unsigned wait_once(", wait) &&
+           stands(folder, "tp_port.c", "\nstatic unsigned sleep_armed(", second) &&
            stands(folder, "tp_port.c", "\nvoid tp_wake(", nudge) &&
            stands(folder, "map_ring.c", "\nenum vb_st map_send(", send);
 }
