@@ -187,6 +187,7 @@ struct ucx_port {
     uint32_t popped;                   /* of those, seen in finished */
     struct ucx_chan *again;            /* channels left with messages by the last progress */
     atomic_uint_fast64_t off_since_ns; /* when the last wait as driver ended */
+    bool found;                        /* since its last sleep as driver it has found something */
     uint64_t off_ns;                   /* how long it is off between two waits, at most */
     atomic_bool retry;
     /* the communication thread's */

@@ -28,6 +28,7 @@ enum { NOBODY = 0, OFF = 1 };
 
 #define OFF_NS (VB_MS / 20) /* a port that is never off for longer stays the driver */
 #define OFF_MAX_NS VB_MS    /* a longer pause is forgotten as fast as one of this length */
+enum { ROUNDS_MAX = 8 };    /* turns of one progress */
 enum { OFF_FORGET = 64 };   /* in how many waits a pause counts e times less */
 #define WATCH_NS VB_MS      /* how often the communication thread looks */
 
@@ -261,19 +262,36 @@ unsigned ucx_progress(struct tp_port *p, void *be, bool waiting)
 {
     struct ucx_node *un = be;
     struct ucx_port *up = &un->port[p->index];
+    const bool driving =
+        waiting && atomic_load_explicit(&un->open, memory_order_relaxed) && drives(un, up);
+    unsigned n = 0;
 
-    if (waiting && atomic_load_explicit(&un->open, memory_order_relaxed) && drives(un, up))
-        (void)ucx_turn(un, true);
-    return ucx_finished_take(up) + ucx_arrived_take(up);
+    /* a payload that comes in pieces is no callback yet, but no reason to sleep either */
+    for (unsigned i = 0; i < ROUNDS_MAX && n == 0; i++) {
+        const bool busy = driving && ucx_turn(un, true);
+
+        n = ucx_finished_take(up) + ucx_arrived_take(up);
+        up->found |= busy;
+        if (!busy)
+            break;
+    }
+    return n;
 }
 
+/* TCP's descriptor tells of all that is there. It also stays readable for events of UCX's own until it is
+ * armed, so that is done when the last sleep ended for nothing. */
 int ucx_watch(struct tp_port *p, void *be)
 {
     struct ucx_node *un = be;
+    struct ucx_port *up = &un->port[p->index];
     bool busy;
 
-    if (atomic_load_explicit(&un->driver, memory_order_relaxed) != id_of(&un->port[p->index]))
+    if (atomic_load_explicit(&un->driver, memory_order_relaxed) != id_of(up))
         return TP_WATCH_NONE;
+    busy = un->way == TP_TCP && up->found;
+    up->found = false;
+    if (busy)
+        return un->ucx_fd;
     if (!take(un))
         return TP_WATCH_BUSY;
     busy = !armed(un);
