@@ -224,6 +224,7 @@ struct ucx_node {
     unsigned offs_seen; /* the communication thread's */
     uint64_t next_ns;   /* the communication thread's: when control is due again at the latest */
     atomic_bool stop;
+    atomic_bool broken;    /* UCX has stopped: nobody goes inside any more */
     atomic_bool attention; /* commands, links that failed, connections that broke */
     atomic_bool open;      /* UCX is there */
     atomic_bool turn;      /* somebody is inside UCX */
@@ -279,6 +280,10 @@ void ucx_leave(struct tp_port *p, void *be);
 /* The communication thread shall look at commands, links and connections. */
 void ucx_attend(struct ucx_node *un);
 
+/* ucx_guard.c. Runs what goes inside UCX; `otherwise` is the answer once UCX has stopped (un->broken). thread:
+ * whoever has the turn. */
+bool ucx_inside(struct ucx_node *un, bool (*what)(struct ucx_node *un), bool otherwise);
+
 /* ucx_node.c */
 enum vb_st ucx_node_open(struct tp_node *n, enum tp_way way, void **be_out);
 bool ucx_node_close(void *be);
@@ -287,6 +292,7 @@ enum vb_st ucx_cmd(struct ucx_link *l, enum ucx_cmd_what what);
 void ucx_cmd_end(struct ucx_link *l, enum vb_st st);
 /* The communication thread's part of its turns. false: nothing was due. */
 bool ucx_control(struct ucx_node *un);
+void ucx_cmds_refuse(struct ucx_node *un); /* instead, once UCX has stopped */
 /* A port is told at the end of this round. */
 static inline void ucx_tell(struct ucx_port *up)
 {
@@ -352,6 +358,7 @@ void ucx_info(const struct tp_link *l, struct tp_link_info *out);
 /* ucx_send.c */
 enum vb_st ucx_send(struct tp_port *p, struct tp_link *l, unsigned channel, struct tp_op *op);
 bool ucx_sends_start(struct ucx_port *up);       /* false: nothing to do */
+void ucx_sends_refuse(struct ucx_port *up);      /* instead, once UCX has stopped */
 unsigned ucx_finished_take(struct ucx_port *up); /* thread: the port's */
 void ucx_sends_give_up(struct ucx_link *l, bool forget);
 ucs_status_t ucx_on_credit(void *arg, const void *hdr, size_t hdr_bytes, void *data, size_t bytes,

@@ -25,17 +25,35 @@ static void cmd_run(struct ucx_node *un, struct ucx_link *l)
     ucx_cmd_end(l, l->cmd.what == UCX_CMD_LISTEN ? ucx_listen(l) : ucx_connect(l));
 }
 
-static void cmds_take(struct ucx_node *un)
+static struct ucx_link *cmds_take(struct ucx_node *un)
 {
     pthread_mutex_lock(&un->lock);
     struct ucx_link *l = un->cmds;
     un->cmds = NULL;
     pthread_mutex_unlock(&un->lock);
-    while (l != NULL) {
-        struct ucx_link *next = l->cmd.next;
+    return l;
+}
 
+static void cmds_run(struct ucx_node *un)
+{
+    struct ucx_link *next;
+
+    for (struct ucx_link *l = cmds_take(un); l != NULL; l = next) {
+        next = l->cmd.next;
         cmd_run(un, l);
-        l = next;
+    }
+}
+
+void ucx_cmds_refuse(struct ucx_node *un)
+{
+    struct ucx_link *next, *closing = un->closing;
+
+    un->closing = NULL;
+    if (closing != NULL)
+        ucx_cmd_end(closing, VB_OK);
+    for (struct ucx_link *l = cmds_take(un); l != NULL; l = next) {
+        next = l->cmd.next;
+        ucx_cmd_end(l, l->cmd.what == UCX_CMD_CLOSE ? VB_OK : VB_UNREACHABLE);
     }
 }
 
@@ -56,7 +74,7 @@ bool ucx_control(struct ucx_node *un)
                      atomic_exchange_explicit(&un->attention, false, memory_order_acquire);
 
     if (due) {
-        cmds_take(un);
+        cmds_run(un);
         fails_take(un);
     }
     if (due || (un->next_ns != VB_NEVER && vb_now_ns() >= un->next_ns))
@@ -94,6 +112,14 @@ static void loop(struct ucx_node *un)
     }
 }
 
+static void end(struct ucx_node *un)
+{
+    for (unsigned i = 0; i < un->nconns; i++)
+        if (un->conn[i].state != UCX_CONN_FREE)
+            ucx_conn_close(&un->conn[i]);
+    ucx_close(un);
+}
+
 static void *comm_main(void *arg)
 {
     struct ucx_node *un = arg;
@@ -110,10 +136,8 @@ static void *comm_main(void *arg)
         loop(un);
         ucx_turn_last(un);
     }
-    for (unsigned i = 0; i < un->nconns; i++)
-        if (un->conn[i].state != UCX_CONN_FREE)
-            ucx_conn_close(&un->conn[i]);
-    ucx_close(un);
+    if (!atomic_load_explicit(&un->broken, memory_order_relaxed))
+        end(un);
     pthread_mutex_lock(&un->lock);
     un->ended = true;
     pthread_cond_broadcast(&un->cond);
@@ -274,6 +298,8 @@ bool ucx_node_close(void *be)
         log_warn("ucx does not end within 10 s, left behind");
         return false; /* its thread still uses all of this */
     }
+    if (atomic_load_explicit(&un->broken, memory_order_relaxed))
+        return false; /* it still has requests in all of this */
     for (unsigned i = 0; i < un->nports; i++) {
         struct ucx_port *up = &un->port[i];
 

@@ -198,6 +198,16 @@ bool ucx_sends_start(struct ucx_port *up)
     return any;
 }
 
+void ucx_sends_refuse(struct ucx_port *up)
+{
+    struct tp_op *op;
+
+    while ((op = vb_ring_get(&up->sends)) != NULL) {
+        op_finish(up, op, VB_UNREACHABLE);
+        tx_returned(up);
+    }
+}
+
 void ucx_sends_give_up(struct ucx_link *l, bool forget)
 {
     struct ucx_tx *next;

@@ -49,17 +49,23 @@ bool ucx_is_driven(const struct ucx_node *un)
     return atomic_load_explicit(&un->driver, memory_order_relaxed) != NOBODY;
 }
 
-/* Will UCX's descriptor tell of all that comes from now on? TCP's always does. A completion queue tells of
- * what comes after it is armed, and not of what came since it was last looked at. */
-static bool armed(struct ucx_node *un)
+static bool arm(struct ucx_node *un)
 {
     return ucp_worker_arm(un->worker) == UCS_OK &&
            (un->way == TP_TCP || ucp_worker_progress(un->worker) == 0);
 }
 
+/* Will UCX's descriptor tell of all that comes from now on? TCP's always does. A completion queue tells of
+ * what comes after it is armed, and not of what came since it was last looked at. */
+static bool armed(struct ucx_node *un)
+{
+    return ucx_inside(un, arm, true);
+}
+
 static void gate_set(struct ucx_node *un)
 {
-    const bool open = !ucx_is_driven(un);
+    const bool open =
+        !ucx_is_driven(un) && !atomic_load_explicit(&un->broken, memory_order_relaxed);
     struct epoll_event ev = { .events = open ? EPOLLIN : 0 };
 
     if (open == atomic_load_explicit(&un->gate_open, memory_order_relaxed))
@@ -105,14 +111,10 @@ static void tell_ports(struct ucx_node *un)
     }
 }
 
-static bool work(struct ucx_node *un, bool progress)
+static bool rings(struct ucx_node *un)
 {
     bool busy = false;
 
-    /* pairs with the release in ucx_turn: what was left is visible */
-    atomic_exchange_explicit(&un->pending, false, memory_order_acq_rel);
-    if (progress)
-        busy = ucp_worker_progress(un->worker) != 0;
     for (unsigned i = 0; i < un->nports; i++) {
         struct ucx_port *up = &un->port[i];
 
@@ -120,6 +122,26 @@ static bool work(struct ucx_node *un, bool progress)
         busy |= ucx_places_retry(up);
         busy |= ucx_credits_send(up);
     }
+    return busy;
+}
+
+static bool progress_and_rings(struct ucx_node *un)
+{
+    const bool busy = ucp_worker_progress(un->worker) != 0;
+
+    return rings(un) || busy;
+}
+
+static bool work(struct ucx_node *un, bool progress)
+{
+    bool busy;
+
+    /* pairs with the release in ucx_turn: what was left is visible */
+    atomic_exchange_explicit(&un->pending, false, memory_order_acq_rel);
+    busy = ucx_inside(un, progress ? progress_and_rings : rings, false);
+    for (unsigned i = 0; i < un->nports && atomic_load_explicit(&un->broken, memory_order_relaxed);
+         i++)
+        ucx_sends_refuse(&un->port[i]);
     tell_ports(un);
     return busy;
 }
@@ -166,7 +188,12 @@ bool ucx_turn_comm(struct ucx_node *un)
         return false;
     gate_set(un);
 
-    bool busy = ucx_control(un);
+    bool busy = ucx_inside(un, ucx_control, false);
+
+    if (atomic_load_explicit(&un->broken, memory_order_relaxed)) {
+        atomic_store_explicit(&un->attention, false, memory_order_relaxed);
+        ucx_cmds_refuse(un);
+    }
 
     do
         busy |= work(un, !ucx_is_driven(un));
@@ -286,7 +313,8 @@ int ucx_watch(struct tp_port *p, void *be)
     struct ucx_port *up = &un->port[p->index];
     bool busy;
 
-    if (atomic_load_explicit(&un->driver, memory_order_relaxed) != id_of(up))
+    if (atomic_load_explicit(&un->driver, memory_order_relaxed) != id_of(up) ||
+        atomic_load_explicit(&un->broken, memory_order_relaxed))
         return TP_WATCH_NONE;
     busy = un->way == TP_TCP && up->found;
     up->found = false;

@@ -102,6 +102,44 @@ static int a_rail_that_cannot_be_is_left_out(void)
     return 0;
 }
 
+/* ---- UCX itself ---- */
+
+void ucs_fatal_error_format(const char *file, unsigned line, const char *function,
+                            const char *format, ...);
+
+static void *place_that_breaks(void *arg, struct tp_link *link, const void *hdr, uint32_t hdr_bytes,
+                               uint64_t payload_bytes)
+{
+    ucs_fatal_error_format("test_ucx.c", 1, "place", "Assertion `%s' failed", "a test");
+    return NULL;
+}
+
+/* place is called from inside UCX, as everything that could find such a thing. */
+static int broken_assertion_of_ucx_fails_its_links(void)
+{
+    static struct end e[2];
+    struct tp_op more = { .hdr_bytes = 8 };
+    const uint64_t deadline = vb_now_ns() + 20 * VB_SEC;
+
+    pair_open(e, "127.0.0.1");
+    tp_port_set(
+        tp_port(e[1].node, 0),
+        &(struct tp_port_params){ .arg = &e[1], .on_msg = on_msg, .place = place_that_breaks });
+    for (unsigned i = 0; i < MESSAGES; i++)
+        send_start(&e[1], i, i % 2 == 0 ? MIB : 100);
+    send_start(&e[0], 0, MIB);
+    while ((!tp_link_failed(e[1].link) ||
+            ended(&e[1], VB_UNREACHABLE) + ended(&e[1], VB_OK) < MESSAGES) &&
+           vb_now_ns() < deadline)
+        progress(e, 2);
+    CHECK(tp_link_failed(e[1].link));
+    CHECK(ended(&e[1], VB_UNREACHABLE) + ended(&e[1], VB_OK) == MESSAGES);
+    CHECK(tp_send(tp_port(e[1].node, 0), e[1].link, 0, &more) == VB_UNREACHABLE);
+    CHECK(!tp_node_close(e[1].node));
+    CHECK(tp_node_close(e[0].node));
+    return 0;
+}
+
 /* ---- a peer that is killed ---- */
 
 static void offer_pass(int fd, const struct tp_offer *mine, struct tp_offer *theirs)
@@ -200,6 +238,8 @@ int main(void)
     failed += test_run("large_messages_both_ways_at_once_arrive",
                        large_messages_both_ways_at_once_arrive);
     failed += test_run("large_messages_share_two_rails", large_messages_share_two_rails);
+    failed += test_run("broken_assertion_of_ucx_fails_its_links",
+                       broken_assertion_of_ucx_fails_its_links);
     failed += test_run("a_rail_that_cannot_be_is_left_out", a_rail_that_cannot_be_is_left_out);
     failed += test_run("messages_over_ipv6_arrive", messages_over_ipv6_arrive);
     failed += test_run("killed_peer_ends_all_ops_as_unreachable",
