@@ -2,6 +2,7 @@
 
 #include "base/clock.h"
 #include "perf/commit.h"
+#include "perf/plot.h"
 
 #include <jansson.h>
 #include <sched.h>
@@ -131,6 +132,8 @@ void bench_print(const struct bench_out *o, const struct bench_row *r)
         putchar('\n');
     }
     fflush(stdout);
+    if (o->plot != NULL && r->series != NULL)
+        plot_add(o->plot, r);
 }
 
 unsigned bench_cpus(void)

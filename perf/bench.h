@@ -27,13 +27,17 @@ struct bench_row {
     double goal;
     bool goal_of_value; /* the goal is for value, not for the ratio */
     bool more_is_better;
-    bool noisy;        /* the baseline's spread is over 10 %: no verdict */
-    double first;      /* the first iteration, seconds; below 0: not taken */
-    const char *label; /* for the table */
+    bool noisy;         /* the baseline's spread is over 10 %: no verdict */
+    double first;       /* the first iteration, seconds; below 0: not taken */
+    const char *label;  /* for the table */
+    const char *series; /* for the plot; NULL: not in it */
+    uint64_t bytes;
 };
 
+struct plot;
 struct bench_out {
     bool json;
+    struct plot *plot; /* NULL: none */
 };
 
 /* The machine, the commit and the command, before any row. */

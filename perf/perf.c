@@ -1,39 +1,109 @@
 #include "perf/perf.h"
 
 #include "base/opt.h"
+#include "perf/idle.h"
+#include "perf/link.h"
+#include "perf/plot.h"
 #include "perf/pushpull.h"
 #include "perf/train.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
 struct perf_conf {
-    bool json;
+    bool json, netns;
     unsigned transport;
-    uint64_t kib, rounds;
+    uint64_t bytes, rounds;
+    char *host, *plot;
 };
 
-static const char *const transports[] = {
-    [CL_AUTO] = "auto", [CL_MAP] = "map", [CL_TCP] = "tcp", NULL
+enum way_choice { ALL, MAP, TCP, RDMA };
+static const char *const ways[] = {
+    [ALL] = "auto", [MAP] = "map", [TCP] = "tcp", [RDMA] = "rdma", NULL
 };
 
 #define AT(member) .offset = offsetof(struct perf_conf, member)
 static const struct opt perf_opts[] = {
     { "json", OPT_FLAG, "false", NULL, "one JSON object a line on stdout", AT(json) },
-    { "transport", OPT_ENUM, "auto", "WAY", "pushpull: which way; auto: map, then tcp",
-      AT(transport), .names = transports },
-    { "kib", OPT_U64, "0", "N", "pushpull: only this size in KiB; 0: 1 KiB to 256 MiB", 0, 1 << 22,
-      AT(kib) },
-    { "rounds", OPT_U64, "7", "N", "train: rounds of about 3 s for each program", 1,
-      BENCH_ROUNDS_MAX, AT(rounds) },
+    { "transport", OPT_ENUM, "auto", "WAY", "which way; auto: all that there are", AT(transport),
+      .names = ways },
+    { "bytes", OPT_U64, "0", "N", "only this size; 0: the usual ones", 0, 1e12, AT(bytes) },
+    { "rounds", OPT_U64, "7", "N", "how often each thing is measured", 1, BENCH_ROUNDS_MAX,
+      AT(rounds) },
+    { "host", OPT_TEXT, NULL, "ADDRESS",
+      "link-*, wake: this host's address to use over tcp and rdma, of the device to measure; "
+      "without it 127.0.0.1",
+      AT(host) },
+    { "netns", OPT_FLAG, "false", NULL,
+      "link-bw: over tcp, between two network namespaces and not over loopback (root)", AT(netns) },
+    { "plot", OPT_TEXT, NULL, "FILE", "link-lat, link-bw, all: a picture of them (SVG)", AT(plot) },
+};
+
+static bool pushpull(const struct bench_out *o, const struct perf_conf *c)
+{
+    const struct perf_pushpull_params p = { .transport = c->transport == MAP   ? CL_MAP
+                                                         : c->transport == TCP ? CL_TCP
+                                                                               : CL_AUTO,
+                                            .bytes = c->bytes };
+
+    return perf_pushpull(o, &p);
+}
+
+static bool train(const struct bench_out *o, const struct perf_conf *c)
+{
+    return perf_train(o, (unsigned)c->rounds);
+}
+
+static struct link_params link_params(const struct perf_conf *c)
+{
+    return (struct link_params){ .way = { [TP_MAP] = c->transport == ALL || c->transport == MAP,
+                                          [TP_RDMA] = c->transport == ALL || c->transport == RDMA,
+                                          [TP_TCP] = c->transport == ALL || c->transport == TCP },
+                                 .bytes = c->bytes,
+                                 .rounds = (unsigned)c->rounds,
+                                 .host = c->host,
+                                 .netns = c->netns };
+}
+
+#define LINK(name, run)                                                                            \
+    static bool name(const struct bench_out *o, const struct perf_conf *c)                         \
+    {                                                                                              \
+        const struct link_params p = link_params(c);                                               \
+                                                                                                   \
+        return run(o, &p);                                                                         \
+    }
+LINK(link_lat, perf_link_lat)
+LINK(link_bw, perf_link_bw)
+LINK(link_rate, perf_link_rate)
+LINK(wakes, perf_wake)
+LINK(idle, perf_idle)
+LINK(copies, perf_copies)
+
+static const struct bench {
+    const char *name;
+    bool (*run)(const struct bench_out *o, const struct perf_conf *c);
+    bool in_all;
+} benches[] = {
+    { "link-lat", link_lat, true }, { "link-bw", link_bw, true }, { "link-rate", link_rate, true },
+    { "wake", wakes, true },        { "idle", idle, true },       { "copies", copies, true },
+    { "pushpull", pushpull, true }, { "train", train, false },
 };
 
 static const struct opt_cmd perf_about = {
     .name = "perf",
-    .args = "[pushpull|train]",
-    .doc = "Measures what this machine can do, against a baseline in the same run.\n"
-           "pushpull  one synchronous exchange between a worker and a ps, against x += y\n"
-           "train     samples/s of a small network, against PyTorch where it is installed",
+    .args = "[link-lat|link-bw|link-rate|wake|idle|copies|pushpull|train|all]",
+    .doc =
+        "Measures what this machine can do, against a baseline in the same run.\n"
+        "link-lat   a message one way, against two cache lines (map) and UCX itself (tcp, rdma)\n"
+        "link-bw    payload landing where asked, against memcpy, sockets, UCX itself\n"
+        "link-rate  small messages a second, against UCX itself\n"
+        "wake       a message to a peer that sleeps, against an eventfd\n"
+        "idle       processor time of tasks that wait\n"
+        "copies     bytes copied and system calls of a step\n"
+        "pushpull   one synchronous exchange between a worker and a ps, against x += y\n"
+        "train      samples/s of a small network, against PyTorch where it is installed\n"
+        "all        all but train",
     .nargs_min = 1,
     .nargs_max = 1,
 };
@@ -42,6 +112,41 @@ static int usage(const char *text)
 {
     fprintf(stderr, "verbena: %s\n", text);
     return VB_EXIT_USAGE;
+}
+
+/* Which of them; NULL: none, and all is not one. */
+static const struct bench *find(const char *name)
+{
+    for (size_t i = 0; i < VB_ARRAY_LEN(benches); i++)
+        if (strcmp(benches[i].name, name) == 0)
+            return &benches[i];
+    return NULL;
+}
+
+static bool run(const struct bench_out *o, const struct perf_conf *c, const struct bench *one)
+{
+    bool ok = true;
+
+    if (one != NULL)
+        return one->run(o, c);
+    for (size_t i = 0; i < VB_ARRAY_LEN(benches); i++)
+        ok = (!benches[i].in_all || benches[i].run(o, c)) && ok;
+    return ok;
+}
+
+static int run_and_plot(const struct perf_conf *c, const struct bench *one, int argc, char **argv)
+{
+    const struct bench_out out = { .json = c->json, .plot = c->plot != NULL ? plot_new() : NULL };
+    bool ok;
+
+    bench_head(&out, argc, argv);
+    ok = run(&out, c, one);
+    if (c->plot != NULL && (out.plot == NULL || !plot_write(out.plot, c->plot))) {
+        fprintf(stderr, "verbena: cannot write %s: %s\n", c->plot, strerror(errno));
+        ok = false;
+    }
+    plot_free(out.plot);
+    return ok ? VB_EXIT_OK : VB_EXIT_FAILED;
 }
 
 int perf_main(int argc, char **argv)
@@ -53,6 +158,7 @@ int perf_main(int argc, char **argv)
     unsigned nrest = 0;
     struct vb_err err = { "out of memory" };
     enum vb_st st = opt_init(&set, "Options", perf_opts, VB_ARRAY_LEN(perf_opts), &c);
+    int code;
 
     if (st == VB_OK)
         st = opt_args(&perf_about, sets, 1, argc, argv, rest, &nrest, &err);
@@ -62,21 +168,18 @@ int perf_main(int argc, char **argv)
         st = opt_given(&set, &err);
     if (st != VB_OK)
         return usage(err.text);
-    const struct bench_out out = { .json = c.json };
-    const bool pushpull = strcmp(rest[0], "pushpull") == 0;
 
-    if (!pushpull && strcmp(rest[0], "train") != 0) {
-        vb_err_set(&err, "perf: unknown measurement '%.40s'; there are pushpull and train",
-                   rest[0]);
+    const struct bench *one = find(rest[0]);
+
+    if (one == NULL && strcmp(rest[0], "all") != 0) {
+        vb_err_set(
+            &err,
+            "perf: unknown measurement '%.40s'; there are link-lat, link-bw, link-rate, wake, "
+            "idle, copies, pushpull, train and all",
+            rest[0]);
         return usage(err.text);
     }
-    bench_head(&out, argc, argv);
-    const bool ok =
-        pushpull ? perf_pushpull(&out,
-                                 &(struct perf_pushpull_params){
-                                     .transport = (enum cl_transport)c.transport, .kib = c.kib })
-                 : perf_train(&out, (unsigned)c.rounds);
-
+    code = run_and_plot(&c, one, argc, argv);
     opt_fini(&set);
-    return ok ? VB_EXIT_OK : VB_EXIT_FAILED;
+    return code;
 }

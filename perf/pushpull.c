@@ -11,17 +11,13 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "kernels/kn.h"
-#include "ps/server.h"
-#include "transport/wake.h"
-#include "worker/exchange.h"
+#include "perf/rig.h"
 
-#include <arpa/inet.h>
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
 
 #define ROUND_S 0.1
@@ -32,112 +28,13 @@ struct result {
     char way[160];
 };
 
-struct rig {
-    struct cl_addr addr[2];
-    struct cl_spec spec;
-    struct ps_table table;
-    struct ctl_params ctl;
-    int listen_fd[2];
-    struct tp_node *node;
-    struct exchange *x;
-    struct ctl *c;
-    uint64_t clock;
-};
-
-static bool make_rig(struct rig *r, uint64_t bytes, enum cl_transport transport)
-{
-    const struct ps_var var = { .name = "x", .elems = bytes / sizeof(float) };
-    struct vb_err err;
-
-    *r = (struct rig){ .spec = { .nps = 1, .nworkers = 1 } };
-    r->spec.addr = r->addr;
-    for (int i = 0; i < 2; i++) {
-        struct sockaddr_in a = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
-        socklen_t len = sizeof(a);
-
-        r->listen_fd[i] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-        if (r->listen_fd[i] < 0 || bind(r->listen_fd[i], (struct sockaddr *)&a, len) != 0 ||
-            listen(r->listen_fd[i], 16) != 0 ||
-            getsockname(r->listen_fd[i], (struct sockaddr *)&a, &len) != 0)
-            return false;
-        snprintf(r->addr[i].host, sizeof(r->addr[i].host), "127.0.0.1");
-        r->addr[i].port = ntohs(a.sin_port);
-    }
-    r->ctl = (struct ctl_params){ .spec = &r->spec, .no_auth = true, .transport = transport };
-    return ps_table_make(&(struct ps_table_params){ .var = &var, .nvars = 1, .nps = 1 }, &r->table,
-                         &err) == VB_OK;
-}
-
-static pid_t start_ps(struct rig *r)
-{
-    static const struct kn_opt sgd = { .kind = KN_SGD, .rate = 1e-3f };
-    struct ps_params p = { .ctl = r->ctl, .table = &r->table, .optimizer = &sgd };
-    const pid_t pid = fork();
-
-    if (pid != 0)
-        return pid;
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    close(r->listen_fd[1]);
-    if (r->ctl.transport == CL_MAP)
-        bench_pin(1);
-    p.ctl.rank = 0;
-    p.ctl.listen_fd = r->listen_fd[0];
-    _exit(ps_run(&p));
-}
-
-static bool start_worker(struct rig *r)
-{
-    struct ctl_params cp = r->ctl;
-    struct tp_link *link;
-
-    close(r->listen_fd[0]);
-    if (r->ctl.transport == CL_MAP)
-        bench_pin(0);
-    if (tp_node_open(&(struct tp_node_params){ .name = "/job:worker/task:0",
-                                               .nports = 1,
-                                               .spin_ns = wake_spin_ns(2, 1) },
-                     &r->node) != VB_OK ||
-        exchange_open(&(struct exchange_params){ .table = &r->table, .node = r->node }, &r->x) !=
-            VB_OK)
-        return false;
-    cp.rank = 1;
-    cp.listen_fd = r->listen_fd[1];
-    cp.node = r->node;
-    cp.channels = 1;
-    if (ctl_start(&cp, &r->c) != VB_OK || ctl_wait_start(r->c) != VB_OK)
-        return false;
-    link = ctl_link(r->c, 0);
-    return exchange_connect(r->x, &link) == VB_OK;
-}
-
-static bool wait_clock(struct rig *r)
-{
-    while (exchange_epoch(r->x, 0) != r->clock) {
-        const enum vb_st st = exchange_wait(r->x, vb_now_ns() + 20 * VB_SEC);
-
-        if (st != VB_OK) {
-            log_error("exchange %" PRIu64 ": %s", r->clock, vb_st_str(st));
-            return false;
-        }
-    }
-    return true;
-}
-
-static bool exchange_once(struct rig *r)
-{
-    for (uint32_t c = 0; c < r->table.nchunks; c++)
-        exchange_push(r->x, c, r->clock, 1);
-    r->clock++;
-    return wait_clock(r);
-}
-
 /* Mean seconds of one of n; below 0: failed. */
 static double time_exchange(struct rig *r, uint64_t n)
 {
     const double begun = bench_now_s();
 
     for (uint64_t i = 0; i < n; i++)
-        if (!exchange_once(r))
+        if (!rig_exchange(r))
             return -1;
     return (bench_now_s() - begun) / (double)n;
 }
@@ -169,9 +66,7 @@ static bool measure(struct rig *r, uint64_t bytes, struct result *out)
         return false;
     ok = tp_region_new(own, bytes, false, &rx) == VB_OK &&
          tp_region_new(own, bytes, false, &ry) == VB_OK;
-    for (uint32_t c = 0; ok && c < r->table.nchunks; c++)
-        exchange_init(r->x, c);
-    ok = ok && wait_clock(r);
+    ok = ok && rig_init(r);
     if (ok) {
         float *x = tp_region_base(own, rx), *y = tp_region_base(own, ry);
 
@@ -200,14 +95,10 @@ static void run_case(uint64_t bytes, enum cl_transport transport, int out_fd)
     struct result out = { 0 };
 
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (make_rig(&r, bytes, transport) && start_ps(&r) > 0 && start_worker(&r)) {
+    if (rig_make(&r, 1, bytes, transport) && rig_start_ps(&r) > 0 && rig_be_worker(&r, 0)) {
         out.ok = measure(&r, bytes, &out);
         tp_link_describe(ctl_link(r.c, 0), out.way, sizeof(out.way));
-        exchange_finish(r.x);
-        while (!exchange_idle(r.x) && exchange_wait(r.x, vb_now_ns() + 5 * VB_SEC) == VB_OK)
-            ;
-        ctl_finish(r.c);
-        ctl_stop(r.c);
+        rig_finish(&r);
         (void)wait(NULL);
     }
     if (write(out_fd, &out, sizeof(out)) != sizeof(out))
@@ -269,9 +160,9 @@ bool perf_pushpull(const struct bench_out *o, const struct perf_pushpull_params 
     for (enum cl_transport t = CL_MAP; t <= CL_TCP; t++) {
         if (p->transport != CL_AUTO && p->transport != t)
             continue;
-        if (p->kib != 0)
-            ok &= one_case(o, p->kib << 10, t);
-        for (size_t i = 0; p->kib == 0 && i < sizeof(kib) / sizeof(kib[0]); i++)
+        if (p->bytes != 0)
+            ok &= one_case(o, p->bytes, t);
+        for (size_t i = 0; p->bytes == 0 && i < sizeof(kib) / sizeof(kib[0]); i++)
             ok &= one_case(o, kib[i] << 10, t);
     }
     return ok;

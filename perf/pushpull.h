@@ -7,7 +7,7 @@
 
 struct perf_pushpull_params {
     enum cl_transport transport; /* CL_AUTO: map, then tcp */
-    uint64_t kib;                /* 0: 1 KiB to 256 MiB */
+    uint64_t bytes;              /* 0: 1 KiB to 256 MiB */
 };
 
 /* false: a case failed (logged). Call before any thread exists. */

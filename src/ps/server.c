@@ -15,6 +15,8 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#define PS_STEP_NS (600 * VB_SEC)
+
 struct server;
 
 struct lane_thread {
@@ -26,6 +28,7 @@ struct lane_thread {
 
 struct server {
     const struct ps_params *p;
+    uint64_t step_ns;
     uint32_t index;
     struct tp_node *node;
     uint32_t region;
@@ -58,7 +61,7 @@ static void tell_missing(const struct lane_thread *t, uint64_t waited_ns)
     cl_name(t->s->p->ctl.spec, t->s->p->table->nps + worker, name);
     snprintf(text, sizeof(text), "step %" PRIu64 " waits for %s for %" PRIu64 " s", clock, name,
              waited_ns / VB_SEC);
-    if (waited_ns < t->s->p->step_ns)
+    if (waited_ns < t->s->step_ns)
         log_warn("%s", text);
     else
         ctl_fail(t->s->ctl, VB_EXIT_TIMEOUT, text);
@@ -68,7 +71,7 @@ static void *run_lane(void *arg)
 {
     struct lane_thread *t = arg;
     struct server *s = t->s;
-    const uint64_t say_ns = VB_MIN(10 * VB_SEC, s->p->step_ns);
+    const uint64_t say_ns = VB_MIN(10 * VB_SEC, s->step_ns);
     uint64_t since = vb_now_ns(), look = since + say_ns;
 
     while (!atomic_load(&s->stop) && !ctl_ended(s->ctl, NULL)) {
@@ -177,7 +180,9 @@ static uint64_t stop_lanes(struct server *s)
 
 enum vb_exit ps_run(const struct ps_params *p)
 {
-    struct server s = { .p = p, .index = cl_rank_index(p->ctl.spec, p->ctl.rank) };
+    struct server s = { .p = p,
+                        .step_ns = p->step_ns != 0 ? p->step_ns : PS_STEP_NS,
+                        .index = cl_rank_index(p->ctl.spec, p->ctl.rank) };
     enum vb_st st = set_up(&s);
 
     if (st == VB_OK)
