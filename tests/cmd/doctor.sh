@@ -89,7 +89,7 @@ doctor 1 "$verbena" doctor --net-devices eht0
 line "^fail  device  --net-devices: no device 'eht0' here; there are .*lo"
 doctor 0 "$verbena" doctor --net-devices '^nowhere0'
 
-for wrong in host host:0 host:99999 fd00::1:80 --jsno --timeout-s=0 --net-devices=, --cluster=/nowhere \
+for wrong in host host:0 host:99999 fd00::1:80 --jsno --timeout-s=0 '--net-devices=,' --cluster=/nowhere \
     '--cluster={}'; do
     doctor 2 "$verbena" doctor "$wrong"
     [ "$(wc -l <"$dir/2")" = 1 ] && [ ! -s "$dir/1" ] || { echo "FAILED: $wrong is not one line" && failed=1; }
