@@ -68,11 +68,14 @@ struct peer {
     enum tp_way way;     /* of the link */
     uint64_t link_ns;    /* worker: connected since */
     struct wire_can can; /* of this task for the link; why: it is not RDMA */
-    char host[NET_TEXT]; /* for data over a network: of the ps, at both ends */
-    uint32_t attempts;   /* by TCP */
-    uint64_t try_ns;     /* next attempt */
-    uint64_t heard_ns;   /* last sign of life */
-    char why[80];        /* why the last attempt failed; static once in */
+    /* for data over a network, one for each rail: of the ps, at both ends; at the worker also its own, ""
+     * for the first: the route's. A rail without host is not used. */
+    char host[TP_RAILS_MAX][NET_TEXT], from[TP_RAILS_MAX][NET_TEXT];
+    unsigned nhosts;
+    uint32_t attempts; /* by TCP */
+    uint64_t try_ns;   /* next attempt */
+    uint64_t heard_ns; /* last sign of life */
+    char why[80];      /* why the last attempt failed; static once in */
 };
 
 struct refused_source {
@@ -170,6 +173,11 @@ struct way_host {
 /* false: none is allowed. */
 VB_MUST_CHECK bool way_host(const struct ctl *c, uint32_t rank, struct way_host *out);
 /* Would data to the peer's address leave by an allowed device? */
+/* With --net-devices: addresses of other devices for further rails beside host[0]. Returns how many there are
+ * then, host[0] included. */
+unsigned way_more_hosts(const struct ctl *c, bool rdma, char host[TP_RAILS_MAX][NET_TEXT]);
+/* With --net-devices: our address in the network of a peer's, "" if there is none. */
+void way_from(const struct ctl *c, const char *host, char from[NET_TEXT]);
 VB_MUST_CHECK bool way_route_passes(const struct ctl *c, const char *host, struct vb_err *why);
 /* What this task can do over that device. */
 void way_own(const struct ctl *c, const char *netdev, struct wire_can *out);

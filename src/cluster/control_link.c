@@ -53,7 +53,8 @@ static bool look(struct ctl *c, uint32_t rank)
         impossible(c, rank, "--net-devices leaves no address for it");
         return false;
     }
-    memcpy(p->host, host.host, sizeof(p->host));
+    memcpy(p->host[0], host.host, sizeof(p->host[0]));
+    p->nhosts = 1;
     way_own(c, host.dev, &p->can);
     return true;
 }
@@ -112,8 +113,15 @@ static enum vb_st make_offer(struct ctl *c, uint32_t rank, enum tp_way way)
                                  .user = (void *)(uintptr_t)rank,
                                  .channels = c->p.channels,
                                  .initiator = c->is_worker,
-                                 .rail = { { .host = p->host } } };
+                                 .nrails = p->nhosts };
     struct tp_offer offer = { 0 };
+
+    if (!c->is_worker && way != TP_MAP)
+        lp.nrails = p->nhosts = way_more_hosts(c, way == TP_RDMA, p->host);
+    for (unsigned i = 0; i < p->nhosts; i++) {
+        lp.rail[i].host = p->host[i][0] != '\0' ? p->host[i] : NULL;
+        lp.rail[i].from = p->from[i][0] != '\0' ? p->from[i] : NULL;
+    }
 
     memcpy(lp.key, p->key, sizeof(lp.key));
     enum vb_st st = tp_link_new(c->p.node, &lp, &p->link);
@@ -127,9 +135,10 @@ static enum vb_st make_offer(struct ctl *c, uint32_t rank, enum tp_way way)
     p->way = way;
     tp_link_set_why(p->link, p->can.why);
     if (!c->is_worker && way != TP_MAP) {
-        m.nhosts = 1;
-        snprintf(m.host[0], sizeof(m.host[0]), "%.*s", (int)VB_MIN(strcspn(p->host, "%"), 47),
-                 p->host);
+        m.nhosts = p->nhosts;
+        for (unsigned i = 0; i < p->nhosts; i++)
+            snprintf(m.host[i], sizeof(m.host[i]), "%.*s",
+                     (int)VB_MIN(strcspn(p->host[i], "%"), 47), p->host[i]);
     }
     st = conn_put_offer(&p->conn, &m, &offer);
     tp_offer_close(&offer);
@@ -211,6 +220,21 @@ static void ask_again(struct ctl *c, uint32_t rank, enum vb_st st)
     ask(c, rank);
 }
 
+/* Further rails are used where both ends have an allowed device in one network. */
+static void accept_rails(const struct ctl *c, struct peer *p, const struct wire_offer *m,
+                         const char *control)
+{
+    p->nhosts = m->nhosts;
+    for (unsigned i = 1; i < m->nhosts; i++) {
+        p->host[i][0] = '\0';
+        way_from(c, m->host[i], p->from[i]);
+        if (p->from[i][0] != '\0' && way_host_check(m->host[i], control, c->p.devs) == NULL)
+            snprintf(p->host[i], sizeof(p->host[i]), "%s", m->host[i]);
+        else
+            log_info("no rail to %s: no allowed device of this host is in its network", m->host[i]);
+    }
+}
+
 /* Takes over what the ps has chosen. false: the run ends. */
 static bool accept_offer(struct ctl *c, uint32_t rank, const struct wire_offer *m)
 {
@@ -236,8 +260,9 @@ static bool accept_offer(struct ctl *c, uint32_t rank, const struct wire_offer *
         impossible(c, rank, text);
         return false;
     }
-    snprintf(p->host, sizeof(p->host), "%s", way_scoped(m->host[0], control));
-    if (way_route_passes(c, p->host, &why))
+    snprintf(p->host[0], sizeof(p->host[0]), "%s", way_scoped(m->host[0], control));
+    accept_rails(c, p, m, control);
+    if (way_route_passes(c, p->host[0], &why))
         return true;
     impossible(c, rank, why.text);
     return false;

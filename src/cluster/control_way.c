@@ -10,6 +10,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#define LOG_MOD "cluster"
+#include "base/log.h"
+
 /* What RDMA locks: the regions, and its queues. */
 static uint64_t locked_bytes(const struct tp_node *n)
 {
@@ -101,6 +104,74 @@ bool way_host(const struct ctl *c, uint32_t rank, struct way_host *out)
         memcpy(out->dev, devs->addr[i].dev, sizeof(out->dev));
     }
     return most > 0;
+}
+
+/* The device may carry a further rail; a picked one that cannot says why, once a link. */
+static bool carries(const struct ctl *c, const struct net_if_addr *a, bool rdma)
+{
+    const struct net_dev *dev = net_dev_find(c->p.devs, a->dev);
+    const struct rdma_port *port = rdma_port_of(c->p.ports, a->dev);
+    const char *why = dev == NULL || !dev->up ? "it is down"
+                      : !rdma                 ? NULL
+                      : port == NULL          ? "there is no RDMA on it"
+                      : port->why_not[0] != 0 ? port->why_not
+                                              : NULL;
+
+    if (why != NULL)
+        log_warn("%s carries no rail: %s", a->dev, why);
+    return why == NULL;
+}
+
+static bool has_device(const struct ctl *c, char host[TP_RAILS_MAX][NET_TEXT], unsigned n,
+                       const char *dev)
+{
+    struct net_addr a;
+
+    for (unsigned i = 0; i < n; i++) {
+        const struct net_dev *d = net_addr_parse(host[i], &a) ? net_dev_of(c->p.devs, &a) : NULL;
+
+        if (d != NULL && strcmp(d->name, dev) == 0)
+            return true;
+    }
+    return false;
+}
+
+unsigned way_more_hosts(const struct ctl *c, bool rdma, char host[TP_RAILS_MAX][NET_TEXT])
+{
+    const struct net_devs *devs = c->p.devs;
+    struct net_addr first;
+    unsigned n = 1;
+
+    if (!picks(c) || !net_addr_parse(host[0], &first))
+        return n;
+    for (size_t i = 0; i < devs->naddrs && n < TP_RAILS_MAX; i++) {
+        const struct net_if_addr *a = &devs->addr[i];
+
+        if (a->addr.family != first.family || net_addr_link_local(&a->addr) ||
+            net_addr_loopback(&a->addr) != net_addr_loopback(&first) ||
+            !picked(c, a->dev, &a->addr) || has_device(c, host, n, a->dev) || !carries(c, a, rdma))
+            continue;
+        net_addr_text(&a->addr, host[n++]);
+    }
+    return n;
+}
+
+void way_from(const struct ctl *c, const char *host, char from[NET_TEXT])
+{
+    const struct net_devs *devs = c->p.devs;
+    struct net_addr peer;
+
+    from[0] = '\0';
+    if (!picks(c) || !net_addr_parse(host, &peer))
+        return;
+    for (size_t i = 0; i < devs->naddrs; i++) {
+        const struct net_if_addr *a = &devs->addr[i];
+        const struct net_dev *dev = net_dev_find(devs, a->dev);
+
+        if (net_addr_inside(&peer, &a->addr, a->prefix) && picked(c, a->dev, &a->addr) &&
+            dev != NULL && dev->up)
+            net_addr_text(&a->addr, from);
+    }
 }
 
 bool way_route_passes(const struct ctl *c, const char *host, struct vb_err *why)

@@ -146,7 +146,8 @@ struct tp_link_params {
     bool initiator;    /* exactly one end; on rdma and tcp it connects, the other listens */
     /* rdma, tcp: a rail is a connection of its own over a device of its own; rail i of one end meets
      * rail i of the other. host: numeric address, the peer's; listening end: its own. from: initiator:
-     * own address to connect from; NULL: the route's. */
+     * own address to connect from; NULL: the route's. A rail but
+     * the first may have no host: it is not used. */
     struct tp_rail_params {
         const char *host, *from;
     } rail[TP_RAILS_MAX];

@@ -143,6 +143,10 @@ static bool rails_init(struct ucx_link *l, const struct tp_link_params *p)
 
         r->link = l;
         r->index = i;
+        if (host == NULL && i > 0) {
+            atomic_store_explicit(&r->state, UCX_RAIL_SKIPPED, memory_order_relaxed);
+            continue;
+        }
         if (host == NULL || strlen(host) >= sizeof(r->host) ||
             (from != NULL && strlen(from) >= sizeof(r->from)))
             return false;

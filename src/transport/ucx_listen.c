@@ -150,7 +150,7 @@ enum vb_st ucx_listen(struct ucx_link *l)
     enum vb_st first = VB_OK;
 
     for (unsigned i = 0; i < l->nrails; i++) {
-        const enum vb_st st = rail_listen(&l->rail[i]);
+        const enum vb_st st = ucx_rail_waits(&l->rail[i]) ? rail_listen(&l->rail[i]) : VB_OK;
 
         if (st == VB_OK)
             continue;
@@ -199,6 +199,8 @@ enum vb_st ucx_connect(struct ucx_link *l)
     for (unsigned i = 0; i < l->nrails; i++) {
         struct ucx_rail *r = &l->rail[i];
 
+        if (!ucx_rail_waits(r))
+            continue;
         if (r->port == 0) {
             ucx_rail_skip(r, "the peer cannot listen there");
             continue;

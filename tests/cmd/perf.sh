@@ -1,3 +1,4 @@
+#!/bin/bash
 # Every measurement in its shortest form: JSON of the promised shape, a picture that is one. Never how fast.
 . "$(dirname "$0")/../e2e/lib.sh"
 

@@ -2,7 +2,7 @@
 # bits of one host; each link says its way, device, addresses and why it is not faster; which devices data uses.
 . "$(dirname "$0")/lib.sh"
 
-if ! unshare --net --uts --ipc --mount --pid --fork true 2>/dev/null || ! command -v ip >/dev/null; then
+if ! unshare --net --uts --ipc --mount --pid --fork true 2>/dev/null || ! command -v tc >/dev/null; then
     echo 'no namespaces of our own here (root and iproute2 are needed)'
     exit 77
 fi
@@ -104,6 +104,37 @@ for list in eth1 10.77.1.0/24 '^eth0,^docker0'; do
     all_end 0
     says worker0.out '"way":"tcp"' '"device":"eth1"' '"local":"10.77.1.2:' '"remote":"10.77.1.1:'
 done
+
+# rail DEVICE: what of one link's messages worker 0 sent over it
+rail() {
+    sed -n 's/.*"rails":\[\(.*\)\],"why.*/\1/p' worker0.out | grep -o "\"name\":\"$1\",\"sent_bytes\":[0-9]*" | sed 's/.*://'
+}
+
+what='two devices share the load by their speeds'
+single=$("$verbena" train job.yaml --json --ps 1 --workers 1 | grep -o '"params_crc32c":"[0-9a-f]*"')
+for h in a b; do
+    on $h tc qdisc add dev eth0 root tbf rate 400mbit burst 128kb latency 20ms
+    on $h tc qdisc add dev eth1 root tbf rate 100mbit burst 128kb latency 20ms
+done
+task a ps 0 --net-devices eth0,eth1
+task b worker 0 --net-devices eth0,eth1
+all_end 0
+says worker0.out '"event":"done"' "$single"
+fast=$(rail eth0) slow=$(rail eth1)
+[ "${slow:-0}" -gt 0 ] && [ "$fast" -gt $((slow * 3 / 2)) ] || fail "$what: $fast and $slow bytes"
+for h in a b; do
+    for d in eth0 eth1; do on $h tc qdisc del dev $d root; done
+done
+
+what='one of two devices is down'
+on a ip link set eth1 down
+task a ps 0 --net-devices eth0,eth1
+task b worker 0 --net-devices eth0,eth1
+all_end 0
+says worker0.out '"event":"done"' "$single"
+says ps0.log 'eth1 carries no rail' 'down'
+says worker0.out '"rails":[{"name":"eth0"' '}],"why"'
+on a ip link set eth1 up
 
 what='a device that is not there'
 if on a "$verbena" train --net-devices eth7 job.yaml >wrong.log 2>&1; then fail "$what: taken"; else code=$?; fi
