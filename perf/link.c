@@ -140,17 +140,20 @@ bool perf_link_lat(const struct bench_out *o, const struct link_params *p)
 
     for (enum tp_way way = TP_MAP; way < TP_LOOP; way++) {
         const bool map = way == TP_MAP;
-        const struct pair_params pp = { .bytes = 1 << 20, .spin_ns = POLL_NS, .raw = !map };
+        const struct pair_params pp = {
+            .bytes = 1 << 20, .spin_ns = POLL_NS, .raw = !map, .verbs = way == TP_RDMA
+        };
         const struct row row = { .bench = "link-lat",
-                                 .against = { map ? "two cache lines" : "ucx" },
-                                 .goal = { map ? 1.5 : 1.03 },
+                                 .against = { map ? "two cache lines" : "ucx", "verbs" },
+                                 .goal = { map ? 1.5 : 1.03, -1 },
                                  .unit = "s" };
 
         if (!usable(p, way, row.bench))
             continue;
         for (size_t i = 0; i < (p->bytes != 0 ? 1 : VB_ARRAY_LEN(sizes)); i++) {
             link_now.bytes = p->bytes != 0 ? p->bytes : sizes[i];
-            now.nbases = 1;
+            now.nbases = way == TP_RDMA ? 2 : 1;
+            now.base[1] = link_verbs_ping;
             now.ours = link_ping;
             now.base[0] = map ? link_lines : link_ucx_ping;
             ok &= run_case(o, p, way, pp, &row);
@@ -167,24 +170,27 @@ static bool bw_case(const struct bench_out *o, const struct link_params *p, enum
                              .against = { map   ? "memcpy"
                                           : tcp ? "sockets"
                                                 : "ucx",
-                                          tcp ? "ucx" : NULL },
+                                          tcp ? "ucx" : "verbs" },
                              .goal = { !tcp    ? (large ? 0.98 : 0.92)
                                        : large ? 0.95
                                                : -1,
-                                       large ? 0.98 : 0.92 },
+                                       !tcp    ? -1
+                                       : large ? 0.98
+                                               : 0.92 },
                              .per_s = (double)bytes,
                              .unit = "B/s" };
 
     link_now.bytes = bytes;
     link_now.window = WINDOW;
-    now.nbases = tcp ? 2 : 1;
+    now.nbases = map ? 1 : 2;
     now.ours = link_stream;
     now.base[0] = map ? link_copy : tcp ? link_sockets : link_ucx_best;
-    now.base[1] = link_ucx_best;
+    now.base[1] = tcp ? link_ucx_best : link_verbs_write;
     pp.bytes = bytes;
     pp.spin_ns = POLL_NS;
     pp.raw = !map;
     pp.sockets = tcp;
+    pp.verbs = way == TP_RDMA;
     return run_case(o, p, way, pp, &row);
 }
 

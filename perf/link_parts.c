@@ -7,13 +7,25 @@
 #include "perf/bench.h"
 #include "perf/raw_socket.h"
 #include "perf/raw_ucx.h"
+#include "perf/raw_verbs.h"
 
 #include <poll.h>
 #include <string.h>
 #include <unistd.h>
 
 enum { PUT_UNKNOWN = 2 };
-enum what { PING = 1, LINES, UCX_PING, STREAM, SOCKETS, UCX_STREAM, UCX_PUT, REST };
+enum what {
+    PING = 1,
+    LINES,
+    UCX_PING,
+    STREAM,
+    SOCKETS,
+    UCX_STREAM,
+    UCX_PUT,
+    REST,
+    VERBS_PING,
+    VERBS_WRITE
+};
 
 struct link_now link_now;
 
@@ -205,6 +217,45 @@ double link_copy(struct pair *s, uint64_t n)
     return bench_now_s() - begun;
 }
 
+/* ---- verbs ---- */
+
+double link_verbs_ping(struct pair *s, uint64_t n)
+{
+    const double begun = bench_now_s();
+
+    pair_order(s, VERBS_PING, n, link_now.bytes);
+    for (uint64_t i = 0; i < n; i++)
+        if (!raw_verbs_send(s->verbs, link_now.bytes) || !raw_verbs_recv(s->verbs))
+            return -1;
+    return (bench_now_s() - begun) / 2;
+}
+
+static void verbs_pong(struct pair *s, const struct pair_order *o)
+{
+    for (uint64_t i = 0; i < o->n; i++)
+        if (!raw_verbs_recv(s->verbs) || !raw_verbs_send(s->verbs, o->bytes))
+            return;
+}
+
+/* The other side has nothing to do but to be told when it is over. */
+double link_verbs_write(struct pair *s, uint64_t n)
+{
+    const double begun = bench_now_s();
+
+    pair_order(s, VERBS_WRITE, n, link_now.bytes);
+    if (!raw_verbs_write(s->verbs, link_now.bytes, n, link_now.window))
+        return -1;
+
+    const double took = bench_now_s() - begun;
+
+    return raw_verbs_send(s->verbs, 8) ? took : -1;
+}
+
+static void verbs_write_in(struct pair *s, const struct pair_order *o)
+{
+    (void)raw_verbs_recv(s->verbs);
+}
+
 /* ---- a sleeping peer ---- */
 
 static void ring(int fd)
@@ -275,9 +326,16 @@ double link_sleepy_ping(struct pair *s, uint64_t n)
 void link_serve(struct pair *s, const struct pair_order *o)
 {
     static void (*const part_of[])(struct pair * s, const struct pair_order *o) = {
-        [PING] = pong,          [LINES] = lines_back,   [UCX_PING] = ucx_pong,
-        [STREAM] = stream_in,   [SOCKETS] = sockets_in, [UCX_STREAM] = ucx_stream_in,
-        [UCX_PUT] = ucx_put_in, [REST] = bells_back,
+        [PING] = pong,
+        [LINES] = lines_back,
+        [UCX_PING] = ucx_pong,
+        [STREAM] = stream_in,
+        [SOCKETS] = sockets_in,
+        [UCX_STREAM] = ucx_stream_in,
+        [UCX_PUT] = ucx_put_in,
+        [REST] = bells_back,
+        [VERBS_PING] = verbs_pong,
+        [VERBS_WRITE] = verbs_write_in,
     };
 
     if (o->what < VB_ARRAY_LEN(part_of) && part_of[o->what] != NULL)

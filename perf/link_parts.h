@@ -25,6 +25,8 @@ link_part link_ping, link_lines, link_ucx_ping;
 link_part link_stream, link_sockets, link_ucx_stream, link_copy;
 /* The better of UCX's two ways to have bytes land where they shall: messages and puts. */
 link_part link_ucx_best;
+/* Verbs themselves: a message there and back, a stream of RDMA writes. */
+link_part link_verbs_ping, link_verbs_write;
 /* A peer that sleeps, woken by us and by an eventfd. */
 link_part link_sleepy_ping, link_bells;
 

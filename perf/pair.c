@@ -7,6 +7,7 @@
 #include "perf/netns.h"
 #include "perf/raw_socket.h"
 #include "perf/raw_ucx.h"
+#include "perf/raw_verbs.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -118,6 +119,9 @@ static bool side_open(struct pair *s)
     if (p->raw &&
         !raw_ucx_open(s->fd, s->active, p->way, host_of(p), s->src, s->dst, p->bytes, &s->raw))
         return false;
+    if (p->verbs &&
+        !raw_verbs_open(s->fd, s->active, host_of(p), s->src, s->dst, p->bytes, &s->verbs))
+        return false;
     return !p->sockets || raw_socket_open(s->fd, s->active, host_of(p), &s->tcp);
 }
 
@@ -145,6 +149,7 @@ static void side_main(struct pair *s, bool (*measure)(struct pair *s, void *resu
     } else {
         serve_all(s, serve);
     }
+    raw_verbs_close(s->verbs);
     raw_ucx_close(s->raw);
     (void)tp_node_close(s->node);
     _exit(ok ? 0 : 1);

@@ -11,6 +11,7 @@
 #include <stdatomic.h>
 
 struct raw_ucx;
+struct raw_verbs;
 
 struct pair_params {
     enum tp_way way;
@@ -21,6 +22,7 @@ struct pair_params {
     const char *hosts; /* with them: the passive side's address there */
     bool raw;          /* a raw UCX connection as well */
     bool sockets;      /* and a TCP connection */
+    bool verbs;        /* and one of verbs */
 };
 
 struct pair_order {
@@ -37,10 +39,11 @@ struct pair {
     struct tp_port *port;
     struct tp_link *link;
     unsigned char *src, *dst;
-    uint64_t received;   /* messages */
-    atomic_uint *line;   /* two cache lines that both sides share: [0] and [32] */
-    struct raw_ucx *raw; /* NULL: none */
-    int tcp;             /* -1: none */
+    uint64_t received;       /* messages */
+    atomic_uint *line;       /* two cache lines that both sides share: [0] and [32] */
+    struct raw_ucx *raw;     /* NULL: none */
+    int tcp;                 /* -1: none */
+    struct raw_verbs *verbs; /* NULL: none */
 };
 
 /*

@@ -23,7 +23,7 @@ enum {
     NET_ADDR_TEXT_MAX = 64, /* "fe80::1%eth0" */
     NET_DEVS_MAX = 4096,    /* more are not looked at */
     RDMA_GIDS_MAX = 1024,
-    RDMA_LOCK_MIN = 1 << 20 /* queues alone lock about so much */
+    RDMA_LOCK_MIN = 40 << 20 /* UCX locks about so much for its receive buffers and queues alone */
 };
 
 /* --- addresses (net_addr.c) --- */

@@ -61,7 +61,8 @@ static void link_lost(struct ucx_link *l, const char *why)
     if (l->leaving)
         log_debug("%s has closed its data connection", l->base.peer);
     else if (!tp_link_failed(&l->base))
-        log_warn("data connection to %s is lost: %s", l->base.peer, why);
+        log_info("data connection to %s is lost: %s", l->base.peer,
+                 why); /* who ends for it says so */
     tp_link_fail(&l->base);
 }
 

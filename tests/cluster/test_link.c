@@ -89,7 +89,7 @@ Test(link, too_little_memory_that_may_be_locked_is_the_reason_with_need_and_limi
     w.ports = &ports;
     ps_alone(&w, &conn);
     fake_say(&conn, WIRE_ASK, &(struct wire_ask){ .can.rdma = 1 });
-    next_offer(&conn, TP_TCP, "/job:ps/task:0 needs 2 MiB locked, limit 4 KiB");
+    next_offer(&conn, TP_TCP, "/job:ps/task:0 needs 41 MiB locked, limit 4 KiB");
     conn_close(&conn);
     crew_wait(&w, 0);
     crew_close(&w);

@@ -66,12 +66,24 @@ small_memlock() {
     [ $code = 6 ] && grep -q 'locked' err.log && grep -q '64 KiB' err.log
 }
 
+# What is measured there says nothing about speed; that it can be is what counts.
+can_be_measured() {
+    for bench in 'link-lat --bytes 64' 'link-bw --bytes 16777216' link-rate wake; do
+        timeout 60 "$verbena" perf $bench --transport rdma --host "$address" --rounds 1 --json >perf.log 2>&1 ||
+            { cat perf.log; return 1; }
+        cat perf.log
+        grep -q '"transport": "rdma"' perf.log
+    done
+    grep -q . perf.log
+}
+
 passes 'conformance: messages' "$build/tests/transport/conform_tp" -j1
 passes 'conformance: set-up' "$build/tests/transport/conform_setup" -j1
 passes 'ports that wait, send and are busy' timeout 100 "$build/tests/transport/stress_ucx" 30
 small_job
 passes '20 steps give the same bits as over map' same_bits
 passes 'a link says device, GID and MTU' says_what_it_is
+passes 'verbs, UCX and a link can be measured' can_be_measured
 passes 'a killed worker is named within 2 s' kill_is_named worker
 passes 'a killed ps is named within 2 s' kill_is_named ps
 passes 'too little locked memory is said' small_memlock
