@@ -38,8 +38,8 @@ enum {
     UCX_RNDV_BYTES = 65536, /* payloads from here on go by rendezvous */
     UCX_LISTENERS_MAX = 8,
     UCX_POSTS = 512,
-    UCX_UNPROVED_MAX = 64,
-    UCX_CONNS_MAX = TP_LINKS_MAX + UCX_UNPROVED_MAX,
+    UCX_UNPROVED_MAX = 64, /* beside those that are waited for */
+    UCX_CONNS_MAX = 2 * TP_LINKS_MAX + UCX_UNPROVED_MAX,
     UCX_PORT_OPS = TP_PORTS_MAX * TP_CHANNEL_SLOTS, /* ops of one port in flight, at most */
     UCX_PORT_CHANS = TP_PORTS_MAX * TP_LINKS_MAX,
     UCX_CREDIT_EVERY = TP_CHANNEL_SLOTS / 4

@@ -15,11 +15,27 @@
 #define LOG_MOD "ucx"
 #include "base/log.h"
 
+/* How many connections are waited for. */
+static unsigned awaited(const struct ucx_node *un)
+{
+    unsigned n = 0;
+
+    for (unsigned i = 0; i < un->nlinks; i++) {
+        const struct ucx_link *l = un->link[i];
+
+        if (l == NULL || l->base.initiator || tp_link_failed(&l->base))
+            continue;
+        for (unsigned k = 0; k < l->nrails; k++)
+            n += ucx_rail_waits(&l->rail[k]);
+    }
+    return n;
+}
+
 static void on_conn(ucp_conn_request_h request, void *arg)
 {
     struct ucx_listener *listener = arg;
     struct ucx_node *un = listener->un;
-    struct ucx_conn *c = un->nunproved < UCX_UNPROVED_MAX ? ucx_conn_take(un) : NULL;
+    struct ucx_conn *c = un->nunproved < UCX_UNPROVED_MAX + awaited(un) ? ucx_conn_take(un) : NULL;
     ucp_ep_params_t p = { .field_mask = UCP_EP_PARAM_FIELD_CONN_REQUEST, .conn_request = request };
 
     if (c == NULL) {
@@ -101,20 +117,6 @@ void ucx_listeners_close(struct ucx_node *un)
             ucp_listener_destroy(un->listener[i].h);
         un->listener[i] = (struct ucx_listener){ 0 };
     }
-}
-
-static bool somebody_waits(const struct ucx_node *un)
-{
-    for (unsigned i = 0; i < un->nlinks; i++) {
-        const struct ucx_link *l = un->link[i];
-
-        if (l == NULL || l->base.initiator || tp_link_failed(&l->base))
-            continue;
-        for (unsigned k = 0; k < l->nrails; k++)
-            if (ucx_rail_waits(&l->rail[k]))
-                return true;
-    }
-    return false;
 }
 
 static void link_await(struct ucx_link *l)
@@ -265,7 +267,7 @@ uint64_t ucx_conns_tend(struct ucx_node *un, uint64_t now)
     for (unsigned i = 0; i < un->nlinks; i++)
         if (un->link[i] != NULL && un->link[i]->rails_until_ns != 0)
             next_ns = VB_MIN(next_ns, rails_tend(un->link[i], now));
-    if (!somebody_waits(un))
+    if (awaited(un) == 0)
         ucx_listeners_close(un);
     return next_ns;
 }

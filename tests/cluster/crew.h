@@ -8,7 +8,7 @@
 
 #include <sys/types.h>
 
-enum { CREW_MAX = 8, CREW_WAIT_S = 20 };
+enum { CREW_MAX = 260, CREW_WAIT_S = 20 };
 
 struct crew;
 
@@ -34,7 +34,7 @@ struct crew {
     struct {
         pid_t pid;
         int fd; /* its result */
-    } proc[2 * CREW_MAX];
+    } proc[CREW_MAX];
     unsigned nprocs;
 };
 

@@ -243,3 +243,23 @@ Test(control, malformed_messages_of_a_proved_peer_end_the_run_with_its_name)
         crew_close(&w);
     }
 }
+
+/* All at once, and more than there is room for connections that have not proved themselves. */
+Test(control, a_crowd_of_256_workers_gets_in, .timeout = 90)
+{
+    struct crew *w = calloc(1, sizeof(*w));
+
+    crew_open(w, 1, 256);
+    w->start_ns = 60 * VB_SEC;
+    crew_start_all(w, body_ps, body_worker, UINT32_MAX);
+    crew_let_go(w);
+    crew_wait_started(w, 257);
+    crew_go(w);
+    for (unsigned i = 0; i < 257; i++) {
+        const struct crew_result r = crew_wait(w, i);
+
+        cr_assert_eq(r.code, VB_EXIT_OK, "task %u: %d %s", i, r.code, r.text);
+    }
+    crew_close(w);
+    free(w);
+}

@@ -102,6 +102,68 @@ static int a_rail_that_cannot_be_is_left_out(void)
     return 0;
 }
 
+/* ---- many ---- */
+
+enum { CROWD = 256 };
+
+static bool all_ready(struct tp_link *const *link)
+{
+    for (unsigned i = 0; i < CROWD; i++)
+        if (tp_link_ready(link[i]) != VB_OK)
+            return false;
+    return true;
+}
+
+/* More than may wait for their proof at a time: those that are refused at first must come again. */
+static int crowd_of_links_comes_up_at_once(void)
+{
+    static struct end e[2];
+    static struct tp_link *link[2][CROWD];
+    static struct tp_offer offer[2][CROWD];
+    const uint64_t deadline = vb_now_ns() + 40 * VB_SEC;
+
+    node_open(&e[0], "a");
+    node_open(&e[1], "b");
+    for (unsigned i = 0; i < CROWD; i++)
+        for (unsigned k = 0; k < 2; k++) {
+            link_new(&e[k], k == 0 ? "b" : "a", k == 0, "127.0.0.1", 7);
+            link[k][i] = e[k].link;
+            CHECK(tp_link_offer(link[k][i], &offer[k][i]) == VB_OK);
+        }
+    for (unsigned i = 0; i < CROWD; i++)
+        CHECK(tp_link_connect(link[1][i], &offer[0][i]) == VB_OK &&
+              tp_link_connect(link[0][i], &offer[1][i]) == VB_OK);
+    while ((!all_ready(link[0]) || !all_ready(link[1])) && vb_now_ns() < deadline)
+        progress(e, 2);
+    CHECK(all_ready(link[0]) && all_ready(link[1]));
+    pair_close(e);
+    return 0;
+}
+
+/* A child has all that was mapped and none of the threads; what it does must not be seen here. */
+static int fork_in_between_does_no_harm(void)
+{
+    static struct end e[2];
+    int status;
+
+    pair_open(e, "127.0.0.1");
+    for (unsigned i = 0; i < 3; i++) {
+        const pid_t pid = fork();
+
+        CHECK(pid >= 0);
+        if (pid == 0) {
+            memset(malloc(1 << 20), 1, 1 << 20);
+            if (i == 1)
+                execl("/bin/true", "true", (char *)NULL);
+            _exit(0);
+        }
+        CHECK(waitpid(pid, &status, 0) == pid && status == 0);
+    }
+    exchange(e);
+    pair_close(e);
+    return 0;
+}
+
 /* ---- UCX itself ---- */
 
 void ucs_fatal_error_format(const char *file, unsigned line, const char *function,
@@ -238,6 +300,8 @@ int main(void)
     failed += test_run("large_messages_both_ways_at_once_arrive",
                        large_messages_both_ways_at_once_arrive);
     failed += test_run("large_messages_share_two_rails", large_messages_share_two_rails);
+    failed += test_run("crowd_of_links_comes_up_at_once", crowd_of_links_comes_up_at_once);
+    failed += test_run("fork_in_between_does_no_harm", fork_in_between_does_no_harm);
     failed += test_run("broken_assertion_of_ucx_fails_its_links",
                        broken_assertion_of_ucx_fails_its_links);
     failed += test_run("a_rail_that_cannot_be_is_left_out", a_rail_that_cannot_be_is_left_out);
