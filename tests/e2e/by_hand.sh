@@ -5,15 +5,16 @@ make_data 2000
 make_job 'epochs: 2' 'start_timeout: 10'
 (umask 077; head -c 32 /dev/urandom | base64 >job.secret; head -c 32 /dev/urandom | base64 >wrong.secret)
 
-# Ports that were free a moment ago.
-port() {
-    local p
-    for _ in $(seq 100); do
-        p=$((RANDOM % 20000 + 20000))
-        (exec 3<>"/dev/tcp/127.0.0.1/$p") 2>/dev/null || { echo $p; return; }
+# Four ports that were free a moment ago, below those that the kernel gives to anybody.
+taken() {
+    for p in "$@"; do
+        ! (exec 3<>"/dev/tcp/127.0.0.1/$p") 2>/dev/null || return 0
     done
+    return 1
 }
-a=$(port) b=$(port) c=$(port) d=$(port)
+a=$((RANDOM % 10000 + 20000))
+while taken $a $((a + 1)) $((a + 2)) $((a + 3)); do a=$((a + 4)); done
+b=$((a + 1)) c=$((a + 2)) d=$((a + 3))
 echo "{\"cluster\": {\"ps\": [\"127.0.0.1:$a\", \"127.0.0.1:$b\"], \"worker\": [\"127.0.0.1:$c\", \"127.0.0.1:$d\"]}}" >cluster.json
 
 # task JOB I [OPTIONS...]: in the background; its process in $pid.
