@@ -77,6 +77,15 @@ can_be_measured() {
     grep -q . perf.log
 }
 
+# Not RDMA, but a machine where this may be set.
+large_pages() {
+    echo 16 >/proc/sys/vm/nr_hugepages
+    grep 'HugePages_Free: *16' /proc/meminfo
+    "$build/tests/transport/test_map" -j1
+    echo 0 >/proc/sys/vm/nr_hugepages
+}
+
+passes 'regions have large pages where there are any' large_pages
 passes 'conformance: messages' "$build/tests/transport/conform_tp" -j1
 passes 'conformance: set-up' "$build/tests/transport/conform_setup" -j1
 passes 'ports that wait, send and are busy' timeout 100 "$build/tests/transport/stress_ucx" 30

@@ -3,6 +3,8 @@
 
 #include <criterion/criterion.h>
 #include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
@@ -168,6 +170,26 @@ Test(map, regions_of_the_peer_map_side_by_side_into_a_window)
     munmap(window, 2 * BYTES);
 }
 
+/* A figure of a file of /proc whose line begins with `what`, after the mapping of `at` if that is not NULL. */
+static long proc_figure(const char *file, const char *what, const void *at)
+{
+    FILE *f = fopen(file, "r");
+    char line[512], begin[32] = "";
+    bool there = at == NULL;
+    long figure = -1;
+
+    cr_assert_not_null(f);
+    if (at != NULL)
+        snprintf(begin, sizeof(begin), "%lx-", (unsigned long)(uintptr_t)at);
+    while (figure < 0 && fgets(line, sizeof(line), f) != NULL) {
+        there = there || strncmp(line, begin, strlen(begin)) == 0;
+        if (there && strncmp(line, what, strlen(what)) == 0)
+            figure = strtol(line + strlen(what), NULL, 10);
+    }
+    fclose(f);
+    return figure;
+}
+
 Test(map, region_of_large_pages_is_read_and_mapped_like_any_other)
 {
     enum { BYTES = 2 << 20 };
@@ -177,8 +199,11 @@ Test(map, region_of_large_pages_is_read_and_mapped_like_any_other)
     char *reserved = mmap(NULL, 2 * BYTES, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     char *at = reserved + (BYTES - (uintptr_t)reserved % BYTES) % BYTES;
 
+    const bool any = proc_figure("/proc/meminfo", "HugePages_Free:", NULL) >= 4;
+
     cr_assert_neq(reserved, MAP_FAILED);
     pair_open(&p, &way, &(struct pair_params){ .region_bytes = BYTES, .huge = true });
+    cr_assert_eq(proc_figure("/proc/self/smaps", "KernelPageSize:", p.e[0].src), any ? 2048 : 4);
     send_fill(&s, 0, 1, BYTES - 1);
     cr_assert_eq(tp_send(tp_port(p.e[0].node, 0), p.e[0].link, 0, &s.op), VB_OK);
     cr_assert(pair_until(&p, &p.e[1].received, 1));
