@@ -105,7 +105,6 @@ static bool side_open(struct pair *s)
 
     if (p->netns[!s->active] > 0 && !netns_enter(p->netns[!s->active]))
         return false;
-    bench_pin(s->active ? 0 : 1);
     if (tp_node_open(&np, &s->node) != VB_OK ||
         tp_region_new(s->node, p->bytes, false, &id) != VB_OK ||
         tp_region_new(s->node, p->bytes, false, &id) != VB_OK)
@@ -122,7 +121,10 @@ static bool side_open(struct pair *s)
     if (p->verbs &&
         !raw_verbs_open(s->fd, s->active, host_of(p), s->src, s->dst, p->bytes, &s->verbs))
         return false;
-    return !p->sockets || raw_socket_open(s->fd, s->active, host_of(p), &s->tcp);
+    if (p->sockets && !raw_socket_open(s->fd, s->active, host_of(p), &s->tcp))
+        return false;
+    bench_pin(s->active ? 0 : 1); /* this thread alone, not those of UCX */
+    return true;
 }
 
 static void serve_all(struct pair *s, void (*serve)(struct pair *s, const struct pair_order *o))
