@@ -88,9 +88,9 @@ static ucs_status_t context_open(struct ucx_node *un, bool ipv6)
     /* nor is the device: data goes by the one of the address that the peer was told, while others, such
      * as a bridge that every host has, may lead nowhere */
     set(config, "CM_USE_ALL_DEVICES", "n");
-    for (size_t i = 0; i < VB_ARRAY_LEN(tcp_settings); i++)
+    for (size_t i = 0; un->way == TP_TCP && i < VB_ARRAY_LEN(tcp_settings); i++)
         set_tcp(config, &tcp_settings[i]);
-    if (ipv6)
+    if (un->way == TP_TCP && ipv6)
         set_tcp(config, &tcp_ipv6);
     s = ucp_init(&p, config, &un->ctx);
     ucp_config_release(config);

@@ -13,7 +13,7 @@
 # exit code is the command's, or 77 with the reason where no such machine can be made.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-cache=${XDG_CACHE_HOME:-${HOME:-/root}/.cache}/verbena-vm
+cache=${XDG_CACHE_HOME:-${HOME:-/root}/.cache}/verbena-vm/$(sha256sum <"$here/image.sh" | cut -c 1-12)
 host=1 port= out= limit=300 settings=
 while getopts n:p:o:t:e: option; do
     case $option in
@@ -34,7 +34,7 @@ done
 mkdir -p "$cache"
 (
     flock 9
-    [ -s "$cache/initrd" ] && [ "$cache/initrd" -nt "$here/image.sh" ] || "$here/image.sh" "$cache"
+    [ -s "$cache/initrd" ] || "$here/image.sh" "$cache"
 ) 9>"$cache/lock"
 
 own=
