@@ -13,7 +13,6 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { PUT_UNKNOWN = 2 };
 enum what {
     PING = 1,
     LINES,
@@ -193,17 +192,21 @@ static void ucx_put_in(struct pair *s, const struct pair_order *o)
     (void)raw_ucx_await(s->raw, raw_ucx_received(s->raw) + 1);
 }
 
-/* The better of UCX's two ways to have bytes land where they shall. */
+/* The better of UCX's two ways to have bytes land where they shall. Few are no proof of it: the more there
+ * are, the later word counts. */
 double link_ucx_best(struct pair *s, uint64_t n)
 {
-    static unsigned which = PUT_UNKNOWN;
+    static uint64_t seen;
+    static bool puts;
 
-    if (which == PUT_UNKNOWN) {
-        const double am = link_ucx_stream(s, n), put = ucx_put(s, n);
+    if (n <= seen)
+        return puts ? ucx_put(s, n) : link_ucx_stream(s, n);
 
-        which = put > 0 && put < am;
-    }
-    return which == 1 ? ucx_put(s, n) : link_ucx_stream(s, n);
+    const double am = link_ucx_stream(s, n), put = ucx_put(s, n);
+
+    seen = n;
+    puts = put > 0 && put < am;
+    return puts ? put : am;
 }
 
 double link_copy(struct pair *s, uint64_t n)

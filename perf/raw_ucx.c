@@ -11,7 +11,7 @@
 #include <sys/socket.h>
 #include <ucp/api/ucp.h>
 
-enum { AM = 9, WAIT_S = 20, KEY_MAX = 512 };
+enum { AM = 9, WAIT_S = 20, KEY_MAX = 512, RNDV_BYTES = 65536 };
 
 struct raw_ucx {
     ucp_context_h ctx;
@@ -250,6 +250,8 @@ bool raw_ucx_send(struct raw_ucx *r, uint64_t bytes, uint64_t n, unsigned window
     ucp_request_param_t p = send_param(r);
     bool ok = true;
 
+    p.op_attr_mask |= UCP_OP_ATTR_FIELD_FLAGS; /* as our own links ask for it */
+    p.flags = bytes >= RNDV_BYTES ? UCP_AM_SEND_FLAG_RNDV : UCP_AM_SEND_FLAG_EAGER;
     for (uint64_t i = 0; ok && i < n; i++)
         ok = started(r, ucp_am_send_nbx(r->ep, AM, &hdr, sizeof(hdr), r->src, bytes, &p), window);
     return ok && started(r, NULL, 1);
