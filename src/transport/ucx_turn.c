@@ -221,13 +221,14 @@ bool ucx_may_rest(struct ucx_node *un, uint64_t *until_ns)
     bool may;
 
     *until_ns = watches(un) ? VB_MIN(un->next_ns, vb_now_ns() + WATCH_NS) : un->next_ns;
-    if (ucx_is_driven(un))
-        return true; /* it opens the gate when it leaves */
+    if (!atomic_load_explicit(&un->gate_open, memory_order_relaxed))
+        return true; /* whoever opens it arms UCX */
     if (!take_or_want(un))
         return true;
-    may = armed(un);
+    gate_set(un); /* a driver that sleeps must not lose what it has armed */
+    may = !atomic_load_explicit(&un->gate_open, memory_order_relaxed) || armed(un);
     if (!may)
-        (void)work(un, false);
+        (void)work(un, true); /* UCX tells only once of what kept it from being armed */
     while (give(un))
         may &= !work(un, false);
     return may;
@@ -324,7 +325,7 @@ int ucx_watch(struct tp_port *p, void *be)
         return TP_WATCH_BUSY;
     busy = !armed(un);
     if (busy)
-        (void)work(un, false);
+        (void)work(un, true); /* as in ucx_may_rest */
     while (give(un))
         busy |= work(un, false);
     return busy ? TP_WATCH_BUSY : un->ucx_fd;
