@@ -10,7 +10,7 @@
  *               one ring after another          FENCE    full_fence
  *     ARM       wake_arm: armed = 1             PEEK     load of armed; 0: that was all
  *     FENCE     wake_arm: full_fence            WRITE    write to the eventfd
- *     LOOK2     sleep_armed: progress, nudged
+ *     LOOK2     sleep_armed: progress, watch, nudged
  *     DISARM    found: wake_disarm, return
  *     SLEEP     wake_sleep: ppoll
  *     DISARM2   wake_sleep: wake_disarm
@@ -18,11 +18,9 @@
  * Each mutant leaves one of them out or changes their order, and must be found out.
  */
 #include "base/util.h"
+#include "explore.h"
 
-#include <stdio.h>
-#include <string.h>
-
-enum { POSTERS_MAX = 3, STATES_MAX = 1 << 21, SLOTS = 1 << 22, BUFFER = 3 };
+enum { POSTERS_MAX = 3, BUFFER = 3 };
 
 enum { LOOK, ARM, FENCE, LOOK2, DISARM, SLEEP, DISARM2, READ };
 enum { PUBLISH, POST_FENCE, PEEK, WRITE };
@@ -66,9 +64,6 @@ struct state {
 
 static unsigned nposters, nmessages;
 static enum mutant mutant;
-static uint64_t states[STATES_MAX];
-static uint32_t slot[SLOTS]; /* number of a state + 1, by hash */
-static unsigned nstates;
 
 static uint64_t pack(const struct state *s)
 {
@@ -105,21 +100,8 @@ static struct state unpack(uint64_t x)
 static bool visit(const struct state *s)
 {
     const uint64_t x = pack(s);
-    uint64_t h = (x ^ x >> 29) * UINT64_C(0x9e3779b97f4a7c15);
 
-    for (h >>= 40;; h++) {
-        uint32_t *at = &slot[h % SLOTS];
-
-        if (*at != 0 && states[*at - 1] == x)
-            return true;
-        if (*at == 0 && nstates == STATES_MAX)
-            return false;
-        if (*at == 0) {
-            states[nstates++] = x;
-            *at = nstates;
-            return true;
-        }
-    }
+    return explore_visit(&x);
 }
 
 /* A store to armed goes into the buffer; false: it is full. */
@@ -269,43 +251,21 @@ static long explore(enum mutant m, unsigned posters, unsigned messages)
     mutant = m;
     nposters = posters;
     nmessages = messages;
-    nstates = 0;
-    memset(slot, 0, sizeof(slot));
+    explore_begin(sizeof(uint64_t));
     for (unsigned i = 0; m == PEEK_FIRST && i < posters; i++)
         s.p[i].pc = PEEK;
     (void)visit(&s);
-    for (unsigned i = 0; i < nstates; i++) {
+    for (unsigned i = 0; i < explored.n; i++) {
+        uint64_t x;
         bool lost;
 
-        s = unpack(states[i]);
+        memcpy(&x, explore_state(i), sizeof(x));
+        s = unpack(x);
         if (!expand(&s, &lost))
             return -1;
         nlost += lost;
     }
     return nlost;
-}
-
-/* Do these texts stand in the file after `from`, in this order? */
-static bool stands(const char *folder, const char *name, const char *from, const char *const *step)
-{
-    static char text[1 << 16];
-    char path[4096];
-
-    snprintf(path, sizeof(path), "%s/src/transport/%s", folder, name);
-    FILE *f = fopen(path, "r");
-
-    if (f == NULL)
-        return false;
-    text[fread(text, 1, sizeof(text) - 1, f)] = '\0';
-    fclose(f);
-    const char *at = strstr(text, from);
-
-    for (; at != NULL && *step != NULL; step++) {
-        at = strstr(at, *step);
-        if (at == NULL)
-            printf("%s: after %s there is no %s: is the model still right?\n", name, from, *step);
-    }
-    return at != NULL;
 }
 
 static bool code_is_as_modelled(const char *folder)
@@ -314,18 +274,18 @@ static bool code_is_as_modelled(const char *folder)
     static const char *const arm[] = { "armed, 1", "full_fence()", NULL };
     static const char *const sleep[] = { "ppoll(", "wake_disarm(", "read(", NULL };
     static const char *const wait[] = { "progress(p,", "take_nudge(", "sleep_armed(", NULL };
-    static const char *const second[] = { "wake_arm(",    "progress(p, true)", "nudged",
+    static const char *const second[] = { "wake_arm(",    "progress(p, true)", "->watch(", "nudged",
                                           "wake_disarm(", "wake_sleep(",       NULL };
     static const char *const nudge[] = { "nudged, true", "wake_post(", NULL };
     static const char *const send[] = { "word[0]", "memory_order_release", "wake_post(", NULL };
 
-    return stands(folder, "wake.c", "\nvoid wake_post(", post) &&
-           stands(folder, "wake.c", "\nvoid wake_arm(", arm) &&
-           stands(folder, "wake.c", "\nvoid wake_sleep(", sleep) &&
-           stands(folder, "tp_port.c", "\nstatic unsigned wait_once(", wait) &&
-           stands(folder, "tp_port.c", "\nstatic unsigned sleep_armed(", second) &&
-           stands(folder, "tp_port.c", "\nvoid tp_wake(", nudge) &&
-           stands(folder, "map_ring.c", "\nenum vb_st map_send(", send);
+    return explore_stands(folder, "wake.c", "\nvoid wake_post(", post) &&
+           explore_stands(folder, "wake.c", "\nvoid wake_arm(", arm) &&
+           explore_stands(folder, "wake.c", "\nvoid wake_sleep(", sleep) &&
+           explore_stands(folder, "tp_port.c", "\nstatic unsigned wait_once(", wait) &&
+           explore_stands(folder, "tp_port.c", "\nstatic unsigned sleep_armed(", second) &&
+           explore_stands(folder, "tp_port.c", "\nvoid tp_wake(", nudge) &&
+           explore_stands(folder, "map_ring.c", "\nenum vb_st map_send(", send);
 }
 
 int main(int argc, char **argv)
@@ -340,7 +300,7 @@ int main(int argc, char **argv)
             nlost = explore(m, size[i][0], size[i][1]);
             if (mutants[m].good || nlost != 0)
                 printf("%s, %u posters of %u messages: %u states, %ld lost wake-ups\n",
-                       mutants[m].what, size[i][0], size[i][1], nstates, nlost);
+                       mutants[m].what, size[i][0], size[i][1], explored.n, nlost);
         }
         ok &= mutants[m].good ? nlost == 0 : nlost > 0;
     }
