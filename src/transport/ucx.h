@@ -63,7 +63,8 @@ static_assert(offsetof(struct tp_op, hdr) ==
               "prefix and header leave in one piece");
 
 /* An arrived message. The communication thread's, while it is in deliver the port's. */
-enum ucx_rec_state { UCX_REC_PARKED, UCX_REC_LANDING, UCX_REC_LANDED };
+/* lost: its receive has failed, and the link with it */
+enum ucx_rec_state { UCX_REC_PARKED, UCX_REC_LANDING, UCX_REC_LANDED, UCX_REC_LOST };
 struct ucx_rec {
     struct ucx_chan *chan;
     struct ucx_rail *rail; /* it came over */

@@ -71,7 +71,8 @@ static void advance(struct ucx_chan *ch)
 {
     struct ucx_rec **order = &ch->order[ch->rx_next % TP_CHANNEL_SLOTS];
 
-    while (*order != NULL && (*order)->state != UCX_REC_LANDING) {
+    while (*order != NULL &&
+           ((*order)->state == UCX_REC_LANDED || (*order)->state == UCX_REC_PARKED)) {
         struct ucx_rec *r = *order;
 
         *order = NULL;
@@ -103,6 +104,7 @@ static void on_received(void *req, ucs_status_t s, size_t bytes, void *arg)
         rec_landed(r);
         return;
     }
+    r->state = UCX_REC_LOST;
     if (r->rail->conn != NULL)
         ucx_conn_break(r->rail->conn,
                        s == UCS_OK ? "payload of another size" : ucs_status_string(s));
@@ -137,7 +139,7 @@ static void rndv_start(struct ucx_rec *r, void *desc)
     void *req = ucp_am_recv_data_nbx(l->un->worker, desc, r->place, r->bytes, &p);
 
     if (UCS_PTR_IS_PTR(req)) {
-        if (r->state == UCX_REC_LANDING)
+        if (r->state == UCX_REC_LANDING) /* else it has ended inside the call, well or not */
             r->req = req;
         return;
     }
