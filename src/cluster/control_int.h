@@ -72,10 +72,11 @@ struct peer {
      * for the first: the route's. A rail without host is not used. */
     char host[TP_RAILS_MAX][NET_TEXT], from[TP_RAILS_MAX][NET_TEXT];
     unsigned nhosts;
-    uint32_t attempts; /* by TCP */
-    uint64_t try_ns;   /* next attempt */
-    uint64_t heard_ns; /* last sign of life */
-    char why[80];      /* why the last attempt failed; static once in */
+    char asked_from[48]; /* the ps: in the worker's ASK */
+    uint32_t attempts;   /* by TCP */
+    uint64_t try_ns;     /* next attempt */
+    uint64_t heard_ns;   /* last sign of life */
+    char why[80];        /* why the last attempt failed; static once in */
 };
 
 struct refused_source {

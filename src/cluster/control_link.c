@@ -102,11 +102,27 @@ static void drop_link(struct peer *p)
     p->ready = false;
 }
 
+/* The ps: data for the address of the control connection takes the same route, so it comes from the
+ * same address: as it is seen here, or where something in between translates only some, as the worker
+ * sees it. Elsewhere it may come from anywhere. */
+static void set_callers(const struct peer *p, char peer[NET_TEXT], const char *out[TP_CALLERS_MAX])
+{
+    char own[NET_TEXT];
+    struct net_addr a;
+
+    net_own_text(p->conn.fd, own);
+    net_peer_text(p->conn.fd, peer);
+    if (p->nhosts != 1 || strcmp(p->host[0], own) != 0 || !net_addr_parse(p->asked_from, &a))
+        return;
+    out[0] = peer;
+    out[1] = p->asked_from;
+}
+
 /* Makes this end of the link and tells the peer how to reach it. */
 static enum vb_st make_offer(struct ctl *c, uint32_t rank, enum tp_way way)
 {
     struct peer *p = &c->peer[rank];
-    char name[CL_NAME_MAX];
+    char name[CL_NAME_MAX], seen[NET_TEXT];
     struct wire_offer m = { .way = way, .can = p->can };
     struct tp_link_params lp = { .way = way,
                                  .peer = cl_name(c->p.spec, rank, name),
@@ -122,7 +138,8 @@ static enum vb_st make_offer(struct ctl *c, uint32_t rank, enum tp_way way)
         lp.rail[i].host = p->host[i][0] != '\0' ? p->host[i] : NULL;
         lp.rail[i].from = p->from[i][0] != '\0' ? p->from[i] : NULL;
     }
-
+    if (!c->is_worker && way == TP_TCP)
+        set_callers(p, seen, lp.caller);
     memcpy(lp.key, p->key, sizeof(lp.key));
     enum vb_st st = tp_link_new(c->p.node, &lp, &p->link);
 
@@ -189,10 +206,11 @@ enum vb_st link_on_ask(struct ctl *c, uint32_t rank)
     const bool again = p->step == LINK_OFFERED || p->step == LINK_CONNECTED;
 
     memcpy(&m, p->conn.in + sizeof(struct wire_hdr), sizeof(m));
-    if (c->is_worker || !p->linked || way_can_check(&m.can) != VB_OK ||
+    if (c->is_worker || !p->linked || way_ask_check(&m) != VB_OK ||
         (again && (p->way != TP_RDMA || m.can.rdma != 0)))
         return VB_PROTO;
     drop_link(p);
+    memcpy(p->asked_from, m.from, sizeof(p->asked_from));
     return look(c, rank) ? answer(c, rank, &m.can) : VB_OK;
 }
 
@@ -201,8 +219,13 @@ enum vb_st link_on_ask(struct ctl *c, uint32_t rank)
 static void ask(struct ctl *c, uint32_t rank)
 {
     struct peer *p = &c->peer[rank];
-    const struct wire_ask m = { .can = p->can };
+    struct wire_ask m = { .can = p->can };
+    char own[NET_TEXT];
 
+    if (!p->conn.is_unix) {
+        net_own_text(p->conn.fd, own);
+        snprintf(m.from, sizeof(m.from), "%.*s", (int)VB_MIN(strcspn(own, "%"), 47), own);
+    }
     p->step = LINK_ASKED;
     peer_send(c, rank, WIRE_ASK, &m);
 }

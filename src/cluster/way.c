@@ -24,6 +24,11 @@ enum vb_st way_can_check(struct wire_can *can)
                : VB_PROTO;
 }
 
+enum vb_st way_ask_check(struct wire_ask *m)
+{
+    return clean(m->from, sizeof(m->from)) ? way_can_check(&m->can) : VB_PROTO;
+}
+
 enum vb_st way_offer_check(struct wire_offer *m, bool from_ps)
 {
     const bool hosts = from_ps && (m->way == TP_RDMA || m->way == TP_TCP);

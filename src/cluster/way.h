@@ -10,6 +10,7 @@
 
 /* Texts end, numbers make sense. VB_PROTO: not; else odd bytes have become '?'. */
 VB_MUST_CHECK enum vb_st way_can_check(struct wire_can *can);
+VB_MUST_CHECK enum vb_st way_ask_check(struct wire_ask *m);
 /* As above for all of an offer but blob and descriptors. from_ps: over rdma and tcp it names hosts. */
 VB_MUST_CHECK enum vb_st way_offer_check(struct wire_offer *m, bool from_ps);
 

@@ -76,6 +76,7 @@ struct wire_can {     /* what the sender can do for this link */
 };
 struct wire_ask {
     struct wire_can can;
+    char from[48]; /* own address of the control connection, where that is TCP; without scope */
 };
 struct wire_offer {
     uint32_t blob_bytes, nfds; /* the descriptors come with the frame's first byte */
@@ -99,7 +100,7 @@ struct wire_end {
 };
 static_assert(sizeof(struct wire_hello) == 88, "wire_hello");
 static_assert(sizeof(struct wire_challenge) == 96, "wire_challenge");
-static_assert(sizeof(struct wire_ask) == 296, "wire_ask");
+static_assert(sizeof(struct wire_ask) == 344, "wire_ask");
 static_assert(sizeof(struct wire_offer) == 1016, "wire_offer");
 static_assert(sizeof(struct wire_missing) == 72, "wire_missing");
 static_assert(sizeof(struct wire_reduce) == 72, "wire_reduce");

@@ -36,6 +36,7 @@ enum {
     TP_OFFER_BYTES = 512,
     TP_OFFER_FDS = 40,
     TP_RAILS_MAX = 4,
+    TP_CALLERS_MAX = 2,
     TP_WHY = 240,
     TP_CHANNEL_SLOTS = 1024 /* messages in flight on one channel and direction, at most */
 };
@@ -151,7 +152,10 @@ struct tp_link_params {
     struct tp_rail_params {
         const char *host, *from;
     } rail[TP_RAILS_MAX];
-    unsigned nrails;       /* 0: 1 */
+    unsigned nrails; /* 0: 1 */
+    /* tcp, listening end: the only addresses that the peer may connect from; NULL: none further. None at
+     * all: any address. */
+    const char *caller[TP_CALLERS_MAX];
     unsigned char key[32]; /* rdma, tcp: both ends hold it from hello; proves the data connection */
 };
 VB_MUST_CHECK enum vb_st tp_link_new(struct tp_node *n, const struct tp_link_params *p,

@@ -155,7 +155,8 @@ struct ucx_link {
     uint32_t peer_id; /* the peer's number of this link */
     bool leaving;     /* the peer has said bye */
     struct ucx_rail rail[TP_RAILS_MAX];
-    unsigned nrails;
+    unsigned nrails, ncallers;
+    struct net_addr caller[TP_CALLERS_MAX]; /* as in tp_link_params */
     uint64_t rails_until_ns; /* proved: when rails that still wait are skipped; 0: none does */
     struct ucx_tx *tx;       /* sends inside UCX */
     unsigned landing;        /* receives inside UCX */
@@ -345,6 +346,9 @@ void ucx_rail_ended(struct ucx_tx *tx, bool sent);
 void ucx_rail_skip(struct ucx_rail *r, const char *why);
 /* false: none is proved or may still be. */
 bool ucx_rails_left(const struct ucx_link *l);
+
+/* ucx_door.c. After the links that wait there have changed. */
+void ucx_door_set(const struct ucx_listener *at);
 
 /* ucx_link.c */
 void ucx_link_down(struct ucx_link *l);

@@ -156,6 +156,16 @@ static bool rails_init(struct ucx_link *l, const struct tp_link_params *p)
     return true;
 }
 
+static bool callers_init(struct ucx_link *l, const struct tp_link_params *p)
+{
+    while (l->ncallers < TP_CALLERS_MAX && p->caller[l->ncallers] != NULL) {
+        if (!net_addr_parse(p->caller[l->ncallers], &l->caller[l->ncallers]))
+            return false;
+        l->ncallers++;
+    }
+    return true;
+}
+
 static enum vb_st link_new(struct tp_node *n, const struct tp_link_params *p,
                            struct tp_link **link_out)
 {
@@ -170,7 +180,7 @@ static enum vb_st link_new(struct tp_node *n, const struct tp_link_params *p,
     l->un = un;
     l->peer_id = UCX_NO_PEER;
     l->nrails = VB_MAX(p->nrails, 1u);
-    if (!rails_init(l, p)) {
+    if (!rails_init(l, p) || !callers_init(l, p)) {
         log_error("%s: a link to another host needs a numeric address", p->peer);
         link_free(l);
         return VB_INVAL;

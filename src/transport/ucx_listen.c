@@ -3,7 +3,7 @@
  *
  * A listener is open only while a link waits for its connection: UCX 1.13 ends the process when the
  * first bytes of a TCP connection announce fewer bytes than have come, so nobody should reach it
- * without need.
+ * without need, and over TCP only those who are waited for (ucx_door.c).
  */
 #include "transport/ucx.h"
 
@@ -149,6 +149,7 @@ static enum vb_st rail_listen(struct ucx_rail *r)
 
 enum vb_st ucx_listen(struct ucx_link *l)
 {
+    struct ucx_node *un = l->un;
     enum vb_st first = VB_OK;
 
     for (unsigned i = 0; i < l->nrails; i++) {
@@ -162,6 +163,9 @@ enum vb_st ucx_listen(struct ucx_link *l)
     if (!ucx_rails_left(l))
         return first;
     link_await(l);
+    for (unsigned i = 0; i < l->nrails; i++)
+        if (ucx_rail_waits(&l->rail[i]))
+            ucx_door_set(listener_find(un, l->rail[i].host));
     return VB_OK;
 }
 

@@ -71,8 +71,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
                 memcpy(&ask, c.in + sizeof(h), sizeof(ask));
                 if (h.kind == WIRE_OFFER)
                     on_offer(&c);
-                else if (h.kind == WIRE_ASK && way_can_check(&ask.can) == VB_OK)
+                else if (h.kind == WIRE_ASK && way_ask_check(&ask) == VB_OK) {
                     check_can(&ask.can);
+                    check_text(ask.from, sizeof(ask.from));
+                }
                 conn_drop(&c, h.bytes);
             }
             if (st != VB_AGAIN)

@@ -1,10 +1,6 @@
 /* What only ucx can get wrong: lost peers, closing, large messages both ways, IPv6. */
 #include "ucx_pair.h"
 
-#include <arpa/inet.h>
-#include <ifaddrs.h>
-#include <net/if.h>
-#include <netinet/in.h>
 #include <signal.h>
 #include <sys/socket.h>
 
@@ -17,31 +13,6 @@ static int large_messages_both_ways_at_once_arrive(void)
     CHECK(tp_link_stats(e[0].link).copied_bytes == MESSAGES / 8 * 100);
     pair_close(e);
     return 0;
-}
-
-/* An address of this host, of that family, neither loopback nor of one link. */
-static bool own_address(int family, char out[INET6_ADDRSTRLEN])
-{
-    struct ifaddrs *all;
-    bool found = false;
-
-    if (getifaddrs(&all) != 0)
-        return false;
-    for (const struct ifaddrs *i = all; i != NULL && !found; i = i->ifa_next) {
-        const void *sa = i->ifa_addr;
-        const struct sockaddr_in *a4 = sa;
-        const struct sockaddr_in6 *a6 = sa;
-
-        if (sa == NULL || i->ifa_addr->sa_family != family || (i->ifa_flags & IFF_LOOPBACK) != 0 ||
-            (family == AF_INET6 && IN6_IS_ADDR_LINKLOCAL(&a6->sin6_addr)))
-            continue;
-        found = inet_ntop(family,
-                          family == AF_INET ? (const void *)&a4->sin_addr
-                                            : (const void *)&a6->sin6_addr,
-                          out, INET6_ADDRSTRLEN) != NULL;
-    }
-    freeifaddrs(all);
-    return found;
 }
 
 static int messages_over_ipv6_arrive(void)

@@ -2,7 +2,9 @@
 #include "ucx_pair.h"
 
 #include <errno.h>
+#include <netdb.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <sys/socket.h>
 #include <ucp/api/ucp.h>
 
@@ -68,6 +70,69 @@ static int garbage_at_the_port_does_no_harm(void)
         close(fd[i]);
     pair_close(e);
     return 0;
+}
+
+/* What ends UCX 1.13: less is announced than comes. From another address than the peer's. */
+static int deadly_send(const char *from, const char *host, uint16_t port)
+{
+    static const unsigned char zeros[64];
+    struct addrinfo *a, *b, hints = { .ai_flags = AI_NUMERICHOST, .ai_socktype = SOCK_STREAM };
+    struct pollfd p = { .events = POLLOUT };
+    char text[8];
+
+    snprintf(text, sizeof(text), "%u", (unsigned)port);
+    CHECK(getaddrinfo(from, "0", &hints, &a) == 0 && getaddrinfo(host, text, &hints, &b) == 0);
+    p.fd = socket(a->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    CHECK(p.fd >= 0 && bind(p.fd, a->ai_addr, a->ai_addrlen) == 0);
+    CHECK(connect(p.fd, b->ai_addr, b->ai_addrlen) != 0 && errno == EINPROGRESS);
+    CHECK(poll(&p, 1, 100) == 0 || send(p.fd, zeros, sizeof(zeros), MSG_NOSIGNAL) == 0);
+    freeaddrinfo(a);
+    freeaddrinfo(b);
+    return p.fd;
+}
+
+static int only_the_peer(const char *host, const char *const *stranger)
+{
+    static struct end e[2];
+    const struct tp_link_params p = { .way = TP_TCP,
+                                      .peer = "a",
+                                      .channels = 1,
+                                      .rail = { { .host = host } },
+                                      .caller = { "192.0.2.1", host },
+                                      .key = { 7, 1 } };
+    struct tp_offer a, b;
+    uint16_t port;
+
+    node_open(&e[0], "a");
+    node_open(&e[1], "b");
+    link_new(&e[0], "b", true, host, 7);
+    CHECK(tp_link_new(e[1].node, &p, &e[1].link) == VB_OK);
+    CHECK(tp_link_offer(e[0].link, &a) == VB_OK && tp_link_offer(e[1].link, &b) == VB_OK);
+    memcpy(&port, b.blob + 12, sizeof(port));
+    for (; *stranger != NULL; stranger++)
+        close(deadly_send(*stranger, host, port));
+    CHECK(tp_link_ready(e[1].link) == VB_AGAIN);
+    CHECK(tp_link_connect(e[1].link, &a) == VB_OK && tp_link_connect(e[0].link, &b) == VB_OK);
+    CHECK(settled(&e[0]) == VB_OK && settled(&e[1]) == VB_OK);
+    exchange(e);
+    pair_close(e);
+    return 0;
+}
+
+static int only_the_peer_reaches_the_port(void)
+{
+    return only_the_peer("127.0.0.1", (const char *const[]){ "127.0.0.2", "127.1.0.1", NULL });
+}
+
+static int only_the_peer_reaches_the_port_over_ipv6(void)
+{
+    char host[INET6_ADDRSTRLEN];
+
+    if (!own_address(AF_INET6, host)) {
+        fprintf(stderr, "this host has no IPv6 address beside ::1\n");
+        return SKIP;
+    }
+    return only_the_peer(host, (const char *const[]){ "::1", NULL });
 }
 
 static void on_stranger_error(void *arg, ucp_ep_h ep, ucs_status_t s)
@@ -154,6 +219,9 @@ int main(int argc, char **argv)
     failed += test_run("wrong_key_is_refused_and_a_right_one_still_gets_in",
                        wrong_key_is_refused_and_a_right_one_still_gets_in);
     failed += test_run("garbage_at_the_port_does_no_harm", garbage_at_the_port_does_no_harm);
+    failed += test_run("only_the_peer_reaches_the_port", only_the_peer_reaches_the_port);
+    failed += test_run("only_the_peer_reaches_the_port_over_ipv6",
+                       only_the_peer_reaches_the_port_over_ipv6);
     failed += test_run("connection_without_token_is_closed_in_time",
                        connection_without_token_is_closed_in_time);
     return failed == 0 ? 0 : 1;

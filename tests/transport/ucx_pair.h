@@ -7,6 +7,10 @@
 
 #include "transport/tp.h"
 
+#include <arpa/inet.h>
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -205,6 +209,31 @@ static inline void exchange(struct end *e)
         progress(e, 2);
     for (unsigned k = 0; k < 2; k++)
         CHECK(e[k].received == MESSAGES && e[k].damaged == 0 && ended(&e[k], VB_OK) == MESSAGES);
+}
+
+/* An address of this host, of that family, neither loopback nor of one link. */
+static inline bool own_address(int family, char out[INET6_ADDRSTRLEN])
+{
+    struct ifaddrs *all;
+    bool found = false;
+
+    if (getifaddrs(&all) != 0)
+        return false;
+    for (const struct ifaddrs *i = all; i != NULL && !found; i = i->ifa_next) {
+        const void *sa = i->ifa_addr;
+        const struct sockaddr_in *a4 = sa;
+        const struct sockaddr_in6 *a6 = sa;
+
+        if (sa == NULL || i->ifa_addr->sa_family != family || (i->ifa_flags & IFF_LOOPBACK) != 0 ||
+            (family == AF_INET6 && IN6_IS_ADDR_LINKLOCAL(&a6->sin6_addr)))
+            continue;
+        found = inet_ntop(family,
+                          family == AF_INET ? (const void *)&a4->sin_addr
+                                            : (const void *)&a6->sin6_addr,
+                          out, INET6_ADDRSTRLEN) != NULL;
+    }
+    freeifaddrs(all);
+    return found;
 }
 
 /* Runs a test in a process of its own. */
