@@ -48,6 +48,71 @@ Test(tp, payload_of_any_size_arrives_intact)
     }
 }
 
+/* From so many bytes below to two above where a protocol or a segment may end; from any alignment. */
+Test(tp, sizes_around_every_switch_of_protocol_arrive_intact)
+{
+    static const struct {
+        uint64_t at;
+        unsigned below; /* what goes before the payload in a segment */
+    } edges[] = { { 64, 1 },    { 1024, 1 },    { 4096, 1 },    { 8192, 192 },
+                  { 16384, 1 }, { 65536, 192 }, { 1 << 18, 1 }, { 1 << 20, 1 } };
+    static const unsigned hdrs[] = { 16, TP_HDR_MAX };
+
+    FOR_WAYS(w)
+    {
+        struct pair p;
+        unsigned n = 0;
+
+        pair_open(&p, w, &(struct pair_params){ .region_bytes = (1 << 20) + 16 });
+        for (unsigned i = 0; i < VB_ARRAY_LEN(edges); i++) {
+            for (uint64_t bytes = edges[i].at - edges[i].below; bytes <= edges[i].at + 2; bytes++) {
+                struct send s = { 0 };
+
+                send_fill(&s, n, n % 13, bytes);
+                s.op.hdr_bytes = hdrs[bytes % 2];
+                send_until_accepted(&p, &p.e[0], 0, &s);
+                cr_assert(pair_until(&p, &p.e[1].received, ++n), "%s: %llu", w->name,
+                          (unsigned long long)bytes);
+                cr_assert(pair_until(&p, &s.done, 1), "%s", w->name);
+                cr_assert_eq(p.e[1].last.payload_bytes, bytes);
+                cr_assert_eq(p.e[1].damaged + p.e[1].disorder, 0, "%s: %llu bytes", w->name,
+                             (unsigned long long)bytes);
+            }
+        }
+        pair_close(&p);
+    }
+}
+
+/* Both close, the one that sends first; what nobody took is no reason to hang, nor what was parked. */
+Test(tp, nodes_close_while_messages_are_in_flight_both_ways)
+{
+    enum { N = 600 };
+    static const uint64_t sizes[] = { 0, 100, 70000, 8, 200000 };
+
+    FOR_WAYS(w)
+    {
+        for (unsigned round = 0; round < 4; round++) {
+            struct send *s = calloc(2 * N, sizeof(*s));
+            struct pair p;
+
+            pair_open(&p, w, &(struct pair_params){ .nports = { 2, 2 }, .channels = 2 });
+            p.e[1].answer = round % 2 == 0 ? PLACE_AT_OFFSET : PLACE_LATER;
+            for (unsigned i = 0; i < 2 * N; i++) {
+                struct end *e = &p.e[i % 2];
+
+                send_fill(&s[i], i / 4, i, sizes[i % VB_ARRAY_LEN(sizes)]);
+                cr_assert_eq(tp_send(port_of(e, i / 2 % 2), e->link, i / 2 % 2, &s[i].op), VB_OK);
+                if (i % 64 == 0 && round >= 2)
+                    pair_progress(&p);
+            }
+            pair_close(&p);
+            for (unsigned i = 0; i < 2 * N; i++)
+                cr_assert_leq(s[i].done, 1, "%s", w->name);
+            free(s);
+        }
+    }
+}
+
 Test(tp, header_of_any_length_arrives_with_and_without_payload)
 {
     FOR_WAYS(w)
