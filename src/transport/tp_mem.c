@@ -6,6 +6,7 @@
 #include "transport/tp_mem.h"
 
 #include "base/util.h"
+#include "transport/mem_limit.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -17,6 +18,8 @@
 
 #define LOG_MOD "transport"
 #include "base/log.h"
+
+enum { ASK_BYTES = 1 << 20 }; /* smaller pieces are not worth a question */
 
 static int seals_of(enum tp_mem_kind kind)
 {
@@ -59,6 +62,20 @@ fail:;
     return false;
 }
 
+/* Large pages are not of the control group's memory. */
+static bool fits(uint64_t bytes)
+{
+    struct mem_limit m;
+
+    if (bytes < ASK_BYTES || !mem_limit_read("/proc/self/cgroup", "/sys/fs/cgroup", &m) ||
+        bytes <= m.left)
+        return true;
+    log_error("no %llu bytes of shared memory: %s is %llu bytes, %llu of them are left",
+              (unsigned long long)bytes, m.file, (unsigned long long)m.limit,
+              (unsigned long long)m.left);
+    return false;
+}
+
 enum vb_st tp_mem_new(enum tp_mem_kind kind, uint64_t bytes, void **base_out, int *fd_out)
 {
     if (bytes == 0 || bytes > INT64_MAX)
@@ -66,6 +83,8 @@ enum vb_st tp_mem_new(enum tp_mem_kind kind, uint64_t bytes, void **base_out, in
     if (kind == TP_MEM_HUGE && bytes % TP_HUGE_BYTES == 0 &&
         try_new(kind, bytes, MFD_HUGETLB | MFD_HUGE_2MB, base_out, fd_out))
         return VB_OK;
+    if (!fits(bytes))
+        return VB_NOMEM;
     if (try_new(kind, bytes, 0, base_out, fd_out))
         return VB_OK;
     log_error("no %llu bytes of shared memory: %m", (unsigned long long)bytes);
