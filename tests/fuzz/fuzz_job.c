@@ -1,3 +1,4 @@
+#include "alloc.h"
 #include "cmd/job.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
@@ -10,13 +11,18 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 
     if (job_init(&job) != VB_OK)
         abort();
-    if (job_parse(&job, "job.yaml", (const char *)data, bytes, &err) == VB_OK) {
+    alloc_fails_by(data, bytes);
+
+    const enum vb_st st = job_parse(&job, "job.yaml", (const char *)data, bytes, &err);
+    const bool failed = alloc_has_failed();
+
+    if (st == VB_OK) {
         char *text = job_canonical(&job);
 
         if (text == NULL || job.nlayers == 0)
             abort();
         free(text);
-    } else if (err.text[0] == '\0') {
+    } else if (err.text[0] == '\0' && !failed) {
         abort();
     }
     job_fini(&job);

@@ -1,3 +1,4 @@
+#include "alloc.h"
 #include "cluster/conn.h"
 #include "cluster/way.h"
 
@@ -57,7 +58,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 
     if (bytes == 0 || socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fd) != 0)
         return 0;
-    if (conn_init(&c, fd[0], true) == VB_OK && conn_open(&c) == VB_OK) {
+    alloc_fails_by(data, bytes);
+    if (conn_init(&c, fd[0], true) != VB_OK) {
+        close(fd[0]);
+    } else if (conn_open(&c) == VB_OK) {
         const size_t piece = 1 + 8 * (size_t)data[0];
 
         for (size_t at = 1, n = 0; at < bytes; at += n) {
@@ -81,6 +85,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
                 break;
         }
     }
+    (void)alloc_has_failed();
     conn_close(&c);
     close(fd[1]);
     return 0;

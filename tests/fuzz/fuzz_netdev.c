@@ -1,3 +1,4 @@
+#include "alloc.h"
 #include "transport/net_dev.h"
 
 #include <stdio.h>
@@ -74,9 +75,21 @@ static void tree_read(const uint8_t *data, size_t bytes)
         put(root, files[i], data + at, n);
         at = VB_MIN(bytes, at + n + 1);
     }
-    if (net_devs_read(root, NULL, 0, &devs) != VB_OK || devs.n != 1 ||
-        rdma_ports_read(root, root, &ports) != VB_OK || ports.n != 1)
+    alloc_fails_by(data, bytes);
+
+    const enum vb_st st = net_devs_read(root, NULL, 0, &devs);
+    const enum vb_st ports_st = rdma_ports_read(root, root, &ports);
+
+    if (alloc_has_failed() ? st == VB_OK && ports_st == VB_OK
+                           : st != VB_OK || devs.n != 1 || ports_st != VB_OK || ports.n != 1)
         abort();
+    if (st != VB_OK || ports_st != VB_OK) {
+        if (st == VB_OK)
+            net_devs_free(&devs);
+        if (ports_st == VB_OK)
+            rdma_ports_free(&ports);
+        return;
+    }
     /* no file in /dev: it cannot be used, whatever the others say */
     if (ports.port[0].why_not[0] == '\0' || ports.port[0].ngids > 1)
         abort();

@@ -1,3 +1,4 @@
+#include "alloc.h"
 #include "cluster/spec.h"
 
 #include <stdlib.h>
@@ -10,7 +11,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
     struct vb_err err;
     struct cl_spec a, b;
 
-    if (cl_spec_parse((const char *)data, bytes, &a, &err) != VB_OK)
+    alloc_fails_by(data, bytes);
+
+    const bool parsed = cl_spec_parse((const char *)data, bytes, &a, &err) == VB_OK;
+
+    if (alloc_has_failed() && parsed)
+        abort(); /* nothing that it allocates can be done without */
+    if (!parsed)
         return 0;
     char *text = cl_spec_json(&a);
     size_t n = 0;
