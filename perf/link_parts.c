@@ -32,22 +32,19 @@ struct link_now link_now;
 
 double link_ping(struct pair *s, uint64_t n)
 {
-    struct tp_op op = { 0 };
     const double begun = bench_now_s();
 
     pair_order(s, PING, n, link_now.bytes);
     for (uint64_t i = 0; i < n; i++)
-        if (!pair_send(s, &op, link_now.bytes) || !pair_await(s, s->received + 1))
+        if (!pair_say(s, link_now.bytes) || !pair_await(s, s->received + 1))
             return -1;
     return (bench_now_s() - begun) / 2;
 }
 
 static void pong(struct pair *s, const struct pair_order *o)
 {
-    struct tp_op op = { 0 };
-
     for (uint64_t i = 0; i < o->n; i++)
-        if (!pair_await(s, s->received + 1) || !pair_send(s, &op, o->bytes))
+        if (!pair_await(s, s->received + 1) || !pair_say(s, o->bytes))
             return;
 }
 
@@ -132,10 +129,8 @@ double link_stream(struct pair *s, uint64_t n)
 
 static void stream_in(struct pair *s, const struct pair_order *o)
 {
-    struct tp_op op = { 0 };
-
     if (pair_await(s, s->received + o->n))
-        (void)pair_send(s, &op, 0);
+        (void)pair_say(s, 0);
 }
 
 double link_sockets(struct pair *s, uint64_t n)
@@ -310,7 +305,6 @@ static void bells_back(struct pair *s, const struct pair_order *o)
 
 double link_sleepy_ping(struct pair *s, uint64_t n)
 {
-    struct tp_op op = { 0 };
     double took = 0;
 
     pair_order(s, PING, n, 8);
@@ -319,7 +313,7 @@ double link_sleepy_ping(struct pair *s, uint64_t n)
 
         const double begun = bench_now_s();
 
-        if (!pair_send(s, &op, 8) || !pair_await(s, s->received + 1))
+        if (!pair_say(s, 8) || !pair_await(s, s->received + 1))
             return -1;
         took += bench_now_s() - begun;
     }

@@ -3,6 +3,7 @@
 #define LOG_MOD "perf"
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/util.h"
 #include "perf/bench.h"
 #include "perf/netns.h"
 #include "perf/raw_socket.h"
@@ -228,4 +229,21 @@ bool pair_send(struct pair *s, struct tp_op *op, uint64_t bytes)
     while ((st = tp_send(s->port, s->link, 0, op)) == VB_AGAIN)
         (void)tp_wait(s->port, vb_now_ns() + VB_MS);
     return st == VB_OK;
+}
+
+static void said(struct tp_op *op, enum vb_st st)
+{
+    container_of(op, struct pair, op)->busy = false;
+}
+
+bool pair_say(struct pair *s, uint64_t bytes)
+{
+    const uint64_t deadline_ns = vb_now_ns() + 20 * VB_SEC;
+
+    while (s->busy)
+        if (tp_wait(s->port, deadline_ns) == 0 && vb_now_ns() >= deadline_ns)
+            return false;
+    s->op.done = said;
+    s->busy = true;
+    return pair_send(s, &s->op, bytes);
 }

@@ -40,6 +40,8 @@ struct pair {
     struct tp_link *link;
     unsigned char *src, *dst;
     uint64_t received;       /* messages */
+    struct tp_op op;         /* of pair_say */
+    bool busy;
     atomic_uint *line;       /* two cache lines that both sides share: [0] and [32] */
     struct raw_ucx *raw;     /* NULL: none */
     int tcp;                 /* -1: none */
@@ -58,7 +60,10 @@ bool pair_run(const struct pair_params *p, bool (*measure)(struct pair *s, void 
 void pair_order(struct pair *s, uint32_t what, uint64_t n, uint64_t bytes);
 /* Until so many messages have been received in all. false: 20 s without any. */
 bool pair_await(struct pair *s, uint64_t received);
-/* Starts a send of a piece of the source region, retrying while the channel is full. */
+/* Starts a send of a piece of the source region, retrying while the channel is full. The op is the link's
+ * until its done. */
 bool pair_send(struct pair *s, struct tp_op *op, uint64_t bytes);
+/* The same with an op of the pair's own, as soon as that is free. */
+bool pair_say(struct pair *s, uint64_t bytes);
 
 #endif
