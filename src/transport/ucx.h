@@ -271,8 +271,9 @@ void ucx_close(struct ucx_node *un); /* takes half-built */
 bool ucx_turn(struct ucx_node *un, bool progress);
 /* The same for the communication thread, with what only it does: ucx_control. */
 bool ucx_turn_comm(struct ucx_node *un);
-/* May the communication thread sleep? UCX is armed then, or the gate closed. Lowers *until_ns. */
-bool ucx_may_rest(struct ucx_node *un, uint64_t *until_ns);
+/* May the communication thread sleep, and at what? UCX is armed then, or the gate closed, or somebody is inside
+ * who wakes it afterwards. */
+bool ucx_may_rest(struct ucx_node *un, int *fd, uint64_t *until_ns);
 void ucx_turn_first(struct ucx_node *un); /* UCX is open: lets the others in */
 void ucx_turn_last(struct ucx_node *un);  /* nobody else comes in any more */
 bool ucx_is_driven(const struct ucx_node *un);

@@ -1,6 +1,7 @@
 #include "transport/ucx.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -95,7 +96,7 @@ static bool stopping(const struct ucx_node *un)
  * and a port that computes needs the core more. */
 static void loop(struct ucx_node *un)
 {
-    struct epoll_event ev;
+    struct pollfd at = { .events = POLLIN };
     uint64_t posts, until_ns;
 
     while (!stopping(un)) {
@@ -103,8 +104,8 @@ static void loop(struct ucx_node *un)
             continue;
         wake_arm(&un->wake);
         /* armed: look at everything once more, the end included */
-        if (!stopping(un) && !ucx_turn_comm(un) && ucx_may_rest(un, &until_ns))
-            epoll_wait(un->gate_fd, &ev, 1, vb_poll_ms(until_ns));
+        if (!stopping(un) && !ucx_turn_comm(un) && ucx_may_rest(un, &at.fd, &until_ns))
+            poll(&at, 1, vb_poll_ms(until_ns));
         wake_disarm(&un->wake);
         if (read(un->wake.efd, &posts, sizeof(posts)) < 0) {
             /* nobody has posted */

@@ -216,15 +216,18 @@ static bool watches(struct ucx_node *un)
     return true;
 }
 
-bool ucx_may_rest(struct ucx_node *un, uint64_t *until_ns)
+bool ucx_may_rest(struct ucx_node *un, int *fd, uint64_t *until_ns)
 {
     bool may;
 
+    *fd = un->gate_fd;
     *until_ns = watches(un) ? VB_MIN(un->next_ns, vb_now_ns() + WATCH_NS) : un->next_ns;
     if (!atomic_load_explicit(&un->gate_open, memory_order_relaxed))
         return true; /* whoever opens it arms UCX */
-    if (!take_or_want(un))
+    if (!take_or_want(un)) {
+        *fd = un->wake.efd; /* what makes the gate ready is being dealt with */
         return true;
+    }
     gate_set(un); /* a driver that sleeps must not lose what it has armed */
     may = !atomic_load_explicit(&un->gate_open, memory_order_relaxed) || armed(un);
     if (!may)

@@ -228,6 +228,11 @@ static bool comm_step(struct state *s, unsigned choice)
             ? goes(t, C_SLEEP, NO_CALL)
             : goes(t, C_REST, TRY);
         return true;
+    case C_DOZE: /* not at the gate */
+        if ((s->posted >> COMM & 1) == 0 && !s->timed)
+            return false;
+        comm_again(s);
+        return true;
     default: /* C_SLEEP */
         if ((s->posted >> COMM & 1) == 0 && !s->timed && !(s->gate && s->readable))
             return false;
@@ -357,16 +362,17 @@ static bool code_is_as_modelled(const char *folder)
         "->offs", "watched, active", "full_fence()", "->driver", "OFF", "watched, true", NULL
     };
     static const char *const rest[] = {
-        "watches(", "->gate_open",    "take_or_want(", "gate_set(",       "->gate_open",
-        "armed(",   "work(un, true)", "give(",         "work(un, false)", NULL
+        "watches(",    "->gate_open", "take_or_want(",  "wake.efd", "gate_set(",
+        "->gate_open", "armed(",      "work(un, true)", "give(",    "work(un, false)",
+        NULL
     };
     static const char *const watch[] = { "TP_WATCH_NONE",   "->found", "found = false",  "take(",
                                          "TP_WATCH_BUSY",   "armed(",  "work(un, true)", "give(",
                                          "work(un, false)", NULL };
     static const char *const leave[] = { "driver, NOBODY", "ucx_turn(", "->offs",     "| OFF",
                                          "full_fence()",   "->watched", "wake_post(", NULL };
-    static const char *const loop[] = { "ucx_turn_comm(", "wake_arm(",   "ucx_turn_comm(",
-                                        "ucx_may_rest(",  "epoll_wait(", "wake_disarm(",
+    static const char *const loop[] = { "ucx_turn_comm(", "wake_arm(", "ucx_turn_comm(",
+                                        "ucx_may_rest(",  "poll(",     "wake_disarm(",
                                         "read(",          NULL };
     static const char *const sleep[] = { "wake_arm(",    "progress(p, true)", "->watch(",
                                          "wake_disarm(", "wake_sleep(",       NULL };

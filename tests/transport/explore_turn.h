@@ -41,7 +41,7 @@ enum var {
 enum { IDLE, SEND, ARM, DRIVE, DRIVES, TAKE, WATCH, SLEEP, SLEEP_FD, LEAVE, LEAVES };
 enum { OFF_SET = LEAVES + 1, OFF_SEEN, OFF_POST };
 enum { C_LOOK = OFF_POST + 1, C_DRIVEN, C_GATE, C_TURN, C_ARM, C_WATCHES, C_WATCHES_AGAIN };
-enum { C_REST_GATE = C_WATCHES_AGAIN + 1, C_REST, C_SLEEP };
+enum { C_REST_GATE = C_WATCHES_AGAIN + 1, C_REST, C_DOZE, C_SLEEP };
 
 /* call: ucx_turn (from PENDING_SET), ucx_turn_comm, ucx_watch, ucx_may_rest (from TRY) */
 enum { NO_CALL, PENDING_SET, TRY, WANT, TRY_AGAIN, GATE, ARM_UCX, CLEAR, WORK, CLEAR_LATE, TELL };
@@ -272,6 +272,8 @@ static void try(struct state *s, unsigned i)
             t->pc == WATCH || (t->pc == C_REST && mutant == REST_WITHOUT_GATE) ? ARM_UCX : GATE;
     } else if (i == COMM && t->call == TRY) {
         t->call = WANT;
+    } else if (t->pc == C_REST) {
+        goes(t, C_DOZE, NO_CALL);
     } else {
         t->busy = t->pc == WATCH;
         returns(s, i);
