@@ -57,7 +57,7 @@ struct tp_op {
     uint32_t region;
     uint32_t hdr_bytes;
     /* 16 bytes of the back end's, directly before the header so that both leave in one piece */
-    uint64_t prefix[2];
+    uint64_t prefix[3];
     _Alignas(8) unsigned char hdr[TP_HDR_MAX];
     /* the back end's */
     struct tp_op *next;

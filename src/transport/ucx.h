@@ -35,7 +35,11 @@ enum {
     UCX_AM_MSG = 2,
     UCX_AM_CREDIT = 3,
     UCX_AM_BYE = 4,
-    UCX_RNDV_BYTES = 65536, /* payloads from here on go by rendezvous */
+    UCX_AM_CHOKE = 5,
+    UCX_RNDV_BYTES = 65536,     /* payloads from here on go by rendezvous, over tcp by pieces, */
+    UCX_PIECES_MAX = 1 << 20,   /* up to here, */
+    UCX_PIECE_BYTES = 60 << 10, /* of this size */
+    UCX_KEPT_MAX = 64 << 20,    /* pieces without a place from one link */
     UCX_LISTENERS_MAX = 8,
     UCX_POSTS = 512,
     UCX_UNPROVED_MAX = 64, /* beside those that are waited for */
@@ -54,8 +58,9 @@ struct ucx_prefix {
     uint16_t link; /* the receiver's number of this link */
     uint8_t channel;
     uint8_t hdr_bytes;
-    uint32_t seq; /* counts from 0 in its channel */
-    uint64_t payload_bytes;
+    uint32_t seq;           /* counts from 0 in its channel */
+    uint64_t payload_bytes; /* of the whole message */
+    uint64_t offset;        /* of this piece */
 };
 static_assert(sizeof(struct ucx_prefix) == sizeof(((struct tp_op *)0)->prefix), "prefix fits");
 static_assert(offsetof(struct tp_op, hdr) ==
@@ -72,8 +77,10 @@ struct ucx_rec {
     bool rndv, passed; /* passed: its turn in the order is over */
     uint32_t hdr_bytes;
     uint64_t bytes, copied_bytes;
+    uint64_t missing; /* bytes of pieces that have not come */
     void *place;
-    void *desc;           /* parked: UCX's descriptor of the payload */
+    void *desc;           /* parked: UCX's descriptor of the payload, if it is announced */
+    void *kept;           /* a payload that came before it had a place: a copy of our own */
     void *req;            /* landing: UCX's request */
     struct ucx_rec *next; /* parked: in order of arrival; or free */
     _Alignas(8) unsigned char hdr[TP_HDR_MAX];
@@ -160,6 +167,8 @@ struct ucx_link {
     uint64_t rails_until_ns; /* proved: when rails that still wait are skipped; 0: none does */
     struct ucx_tx *tx;       /* sends inside UCX */
     unsigned landing;        /* receives inside UCX */
+    uint64_t kept_bytes;     /* came before they had a place */
+    bool choke_said, choked; /* this side said, the peer said: announce what is large first */
     struct ucx_cmd cmd;
     struct tp_link_info info; /* before the state is PROVED */
     const char *_Atomic why;  /* its connection ended; a literal */
@@ -173,7 +182,8 @@ struct ucx_tx {
     struct ucx_link *link;
     struct ucx_rail *rail;
     struct ucx_port *port;
-    uint64_t bytes, begun_ns; /* for the rail's speed */
+    uint64_t bytes, begun_ns;   /* for the rail's speed */
+    uint64_t left, piece_bytes; /* what UCX has not got yet; 0: it is announced */
     struct ucx_tx *prev, *next;
     void *req;
     uint32_t wire_bytes;
@@ -314,6 +324,8 @@ ucs_status_t ucx_on_token(void *arg, const void *hdr, size_t hdr_bytes, void *da
                           const ucp_am_recv_param_t *param);
 ucs_status_t ucx_on_bye(void *arg, const void *hdr, size_t hdr_bytes, void *data, size_t bytes,
                         const ucp_am_recv_param_t *param);
+ucs_status_t ucx_on_choke(void *arg, const void *hdr, size_t hdr_bytes, void *data, size_t bytes,
+                          const ucp_am_recv_param_t *param);
 /* Sends a small message without payload; the bytes are copied. false: no room now. */
 bool ucx_post(struct ucx_node *un, ucp_ep_h ep, unsigned am, const void *hdr, size_t hdr_bytes);
 

@@ -105,18 +105,17 @@ static ucs_status_t handlers_set(struct ucx_node *un)
     } handlers[] = { { UCX_AM_TOKEN, ucx_on_token },
                      { UCX_AM_MSG, ucx_on_msg },
                      { UCX_AM_CREDIT, ucx_on_credit },
-                     { UCX_AM_BYE, ucx_on_bye } };
+                     { UCX_AM_BYE, ucx_on_bye },
+                     { UCX_AM_CHOKE, ucx_on_choke } };
     ucs_status_t s = UCS_OK;
 
     for (size_t i = 0; i < VB_ARRAY_LEN(handlers) && s == UCS_OK; i++) {
         const ucp_am_handler_param_t h = {
             .field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_CB |
-                          UCP_AM_HANDLER_PARAM_FIELD_ARG | UCP_AM_HANDLER_PARAM_FIELD_FLAGS,
+                          UCP_AM_HANDLER_PARAM_FIELD_ARG,
             .id = handlers[i].id,
             .cb = handlers[i].cb,
             .arg = un,
-            /* messages that must wait for a place are kept by UCX */
-            .flags = handlers[i].id == UCX_AM_MSG ? UCP_AM_FLAG_PERSISTENT_DATA : 0,
         };
         s = ucp_worker_set_am_recv_handler(un->worker, &h);
     }

@@ -279,3 +279,13 @@ ucs_status_t ucx_on_bye(void *arg, const void *hdr, size_t hdr_bytes, void *data
         c->rail->link->leaving = true;
     return UCS_OK;
 }
+
+ucs_status_t ucx_on_choke(void *arg, const void *hdr, size_t hdr_bytes, void *data, size_t bytes,
+                          const ucp_am_recv_param_t *param)
+{
+    struct ucx_conn *c = conn_of(arg, param);
+
+    if (c != NULL && c->state == UCX_CONN_BOUND)
+        c->rail->link->choked = true;
+    return UCS_OK;
+}

@@ -65,8 +65,11 @@ void ucx_info_fill(struct ucx_link *l, const struct ucx_rail *first)
     ucp_ep_attr_t a = { .field_mask = UCP_EP_ATTR_FIELD_REMOTE_SOCKADDR };
 
     i->way = l->un->way;
-    snprintf(i->protocol, sizeof(i->protocol), "eager below %d KiB, rendezvous from there",
-             UCX_RNDV_BYTES / 1024);
+    snprintf(i->protocol, sizeof(i->protocol),
+             l->un->way == TP_TCP && l->nrails == 1
+                 ? "eager below %d KiB, in pieces to %d KiB, rendezvous from there"
+                 : "eager below %d KiB, rendezvous from there",
+             UCX_RNDV_BYTES / 1024, UCX_PIECES_MAX / 1024);
     transports_add(first, i);
     snprintf(i->local, sizeof(i->local), "%s", first->name);
     if (ucp_ep_query(first->conn->ep, &a) == UCS_OK)

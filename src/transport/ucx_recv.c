@@ -28,27 +28,39 @@ static struct ucx_rec *rec_new(struct ucx_chan *ch)
     return r;
 }
 
-/* The record for a message, or NULL with the reason: it is not one that this link may send now. */
-static struct ucx_rec *rec_take(struct ucx_link *l, const struct ucx_prefix *x, size_t hdr_bytes,
-                                size_t bytes, const char **why)
+static bool well_formed(const struct ucx_link *l, const struct ucx_prefix *x, size_t hdr_bytes,
+                        size_t bytes, bool rndv)
 {
-    *why = "malformed message";
-    if (x->channel >= l->base.channels || x->hdr_bytes > TP_HDR_MAX ||
-        hdr_bytes != sizeof(*x) + x->hdr_bytes || x->payload_bytes != bytes)
-        return NULL;
+    return x->channel < l->base.channels && x->hdr_bytes <= TP_HDR_MAX &&
+           hdr_bytes == sizeof(*x) + x->hdr_bytes &&
+           vb_inside(x->offset, bytes, x->payload_bytes) && (bytes > 0 || x->payload_bytes == 0) &&
+           (!rndv || bytes == x->payload_bytes);
+}
 
+/* The record for a message or another piece of it, or NULL with the reason: it is not one that this link
+ * may send now. */
+static struct ucx_rec *rec_take(struct ucx_link *l, const struct ucx_prefix *x, size_t bytes,
+                                bool rndv, const char **why)
+{
     struct ucx_chan *ch = &l->chan[x->channel];
-    struct ucx_rec **order = &ch->order[x->seq % TP_CHANNEL_SLOTS];
+    struct ucx_rec **order = &ch->order[x->seq % TP_CHANNEL_SLOTS], *r = *order;
 
     *why = "message out of its window";
-    if (x->seq - ch->rx_next >= TP_CHANNEL_SLOTS || *order != NULL)
+    if (x->seq - ch->rx_next >= TP_CHANNEL_SLOTS)
         return NULL;
-
-    struct ucx_rec *r = rec_new(ch);
-
-    if (r == NULL)
+    if (r != NULL &&
+        (rndv || r->rndv || bytes == 0 || bytes > r->missing || x->payload_bytes != r->bytes))
         return NULL;
-    *r = (struct ucx_rec){ .chan = ch, .state = UCX_REC_LANDING, .bytes = bytes };
+    if (r == NULL && (r = rec_new(ch)) == NULL)
+        return NULL;
+    *why = NULL;
+    if (*order != NULL)
+        return r;
+    *r = (struct ucx_rec){ .chan = ch,
+                           .state = UCX_REC_LANDING,
+                           .rndv = rndv,
+                           .bytes = x->payload_bytes,
+                           .missing = rndv ? 0 : x->payload_bytes };
     *order = r;
     return r;
 }
@@ -174,11 +186,78 @@ static void *ask(struct ucx_rec *r)
                : cb->place(cb->arg, &r->chan->link->base, r->hdr, r->hdr_bytes, r->bytes);
 }
 
+/* Memory of our own for pieces that have no place yet; from now on the peer shall announce such. */
+static void *keep(struct ucx_rec *r)
+{
+    struct ucx_link *l = r->chan->link;
+
+    if (r->bytes > UCX_KEPT_MAX - l->kept_bytes)
+        return NULL;
+    r->kept = malloc(r->bytes);
+    if (r->kept == NULL)
+        return NULL;
+    l->kept_bytes += r->bytes;
+    if (!l->choke_said && r->bytes >= UCX_RNDV_BYTES)
+        l->choke_said = ucx_post(l->un, r->rail->conn->ep, UCX_AM_CHOKE, "choke", 5);
+    return r->kept;
+}
+
+static void kept_free(struct ucx_rec *r)
+{
+    if (r->kept == NULL)
+        return;
+    free(r->kept);
+    r->kept = NULL;
+    r->chan->link->kept_bytes -= r->bytes;
+}
+
+/* The header, and where the payload goes. NULL, or why the message is not wanted. */
+static const char *begin(struct ucx_rec *r, const void *hdr, uint32_t hdr_bytes)
+{
+    r->hdr_bytes = hdr_bytes;
+    memcpy(r->hdr, hdr, hdr_bytes);
+    if (r->bytes == 0)
+        return NULL;
+    r->place = ask(r);
+    if (r->place == NULL)
+        return "payload that nobody wants";
+    if (r->place == TP_PLACE_LATER && !r->rndv)
+        r->place = keep(r);
+    return r->place == NULL ? "more payload without a place than is kept here" : NULL;
+}
+
+static void piece_land(struct ucx_rec *r, uint64_t offset, const void *data, size_t bytes)
+{
+    if (bytes > 0)
+        memcpy((char *)r->place + offset, data, bytes);
+    r->missing -= bytes;
+    r->copied_bytes += bytes;
+    if (r->missing > 0)
+        return;
+    if (r->kept == NULL) {
+        rec_landed(r);
+        return;
+    }
+    park(r, NULL);
+    advance(r->chan);
+}
+
+static void announced(struct ucx_rec *r, void *desc)
+{
+    if (r->place != TP_PLACE_LATER) {
+        rndv_start(r, desc);
+        return;
+    }
+    park(r, desc);
+    advance(r->chan);
+}
+
 ucs_status_t ucx_on_msg(void *arg, const void *hdr, size_t hdr_bytes, void *data, size_t bytes,
                         const ucp_am_recv_param_t *param)
 {
+    const bool rndv = (param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV) != 0;
     struct ucx_prefix x;
-    const char *why;
+    const char *why = "malformed message";
 
     if (hdr_bytes < sizeof(x))
         return UCS_OK;
@@ -189,42 +268,29 @@ ucs_status_t ucx_on_msg(void *arg, const void *hdr, size_t hdr_bytes, void *data
     if (rail == NULL)
         return UCS_OK;
 
-    struct ucx_rec *r = rec_take(rail->link, &x, hdr_bytes, bytes, &why);
+    struct ucx_rec *r = well_formed(rail->link, &x, hdr_bytes, bytes, rndv)
+                            ? rec_take(rail->link, &x, bytes, rndv, &why)
+                            : NULL;
 
-    if (r == NULL) {
+    if (r != NULL && r->rail == NULL) { /* the first of it */
+        r->rail = rail;
+        why = begin(r, (const unsigned char *)hdr + sizeof(x), x.hdr_bytes);
+    }
+    if (r == NULL || why != NULL) {
         ucx_conn_break(rail->conn, why);
         return UCS_OK;
     }
-    r->rail = rail;
-    r->rndv = (param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV) != 0;
-    r->hdr_bytes = x.hdr_bytes;
-    memcpy(r->hdr, (const unsigned char *)hdr + sizeof(x), x.hdr_bytes);
-    if (bytes > 0)
-        r->place = ask(r);
-    if (r->place == TP_PLACE_LATER) {
-        park(r, data);
-        advance(r->chan);
+    if (rndv) {
+        announced(r, data);
         return UCS_INPROGRESS;
     }
-    if (bytes > 0 && r->place == NULL) {
-        ucx_conn_break(rail->conn, "payload that nobody wants");
-        return UCS_OK;
-    }
-    if (r->rndv) {
-        rndv_start(r, data);
-        return UCS_INPROGRESS;
-    }
-    if (bytes > 0)
-        memcpy(r->place, data, bytes);
-    r->copied_bytes = bytes;
-    rec_landed(r);
+    piece_land(r, x.offset, data, bytes);
     return UCS_OK;
 }
 
 /* A parked payload has got its place. */
 static void unpark(struct ucx_rec *r, void *place)
 {
-    struct ucx_node *un = r->chan->link->un;
     void *desc = r->desc;
 
     r->desc = NULL;
@@ -233,16 +299,18 @@ static void unpark(struct ucx_rec *r, void *place)
         rndv_start(r, desc);
         return;
     }
-    memcpy(place, desc, r->bytes);
-    r->copied_bytes = r->bytes;
-    ucp_am_data_release(un->worker, desc);
+    memcpy(place, r->kept, r->bytes);
+    r->copied_bytes += r->bytes;
+    kept_free(r);
     rec_landed(r);
 }
 
 static void drop(struct ucx_rec *r)
 {
-    ucp_am_data_release(r->chan->link->un->worker, r->desc);
+    if (r->desc != NULL)
+        ucp_am_data_release(r->chan->link->un->worker, r->desc);
     r->desc = NULL;
+    kept_free(r);
 }
 
 bool ucx_places_retry(struct ucx_port *up)
@@ -291,11 +359,12 @@ void ucx_recvs_give_up(struct ucx_link *l, bool forget)
 {
     for (unsigned i = 0; i < l->un->nports; i++)
         parked_drop(&l->un->port[i], l);
-    for (unsigned c = 0; forget && c < l->base.channels; c++) {
+    for (unsigned c = 0; c < l->base.channels; c++) {
         for (unsigned i = 0; i < TP_CHANNEL_SLOTS; i++) {
             struct ucx_rec *r = &l->chan[c].rec[i];
 
-            if (r->req == NULL)
+            kept_free(r);
+            if (!forget || r->req == NULL)
                 continue;
             ucp_request_free(r->req);
             r->req = NULL;

@@ -122,15 +122,6 @@ static void tx_failed(struct ucx_tx *tx, ucs_status_t s)
     tx_end(tx, VB_UNREACHABLE);
 }
 
-static void on_sent(void *req, ucs_status_t s, void *arg)
-{
-    ucp_request_free(req);
-    if (s == UCS_OK)
-        tx_end(arg, VB_OK);
-    else
-        tx_failed(arg, s);
-}
-
 /* Prefix and header in one piece, where they stay as long as UCX needs them. */
 static const void *wire_of(struct ucx_tx *tx, const struct tp_op *op)
 {
@@ -141,6 +132,82 @@ static const void *wire_of(struct ucx_tx *tx, const struct tp_op *op)
 #else
     return memcpy(tx->wire, from, sizeof(struct ucx_prefix) + op->hdr_bytes);
 #endif
+}
+
+/* How a payload leaves: in pieces of so many bytes, each at once, or (0) announced. Over TCP an announced
+ * one waits for three messages and its sender for the last one; pieces do not, and the receiver copies them
+ * to their place while they are in its cache. It has to keep those that have none, so it may ask for
+ * announcements (choke). With several rails an end must mean that all has arrived: it is their speed. */
+static uint64_t piece_bytes(const struct ucx_link *l, uint64_t bytes)
+{
+    if (bytes < UCX_RNDV_BYTES)
+        return UCX_RNDV_BYTES;
+    return l->un->way == TP_TCP && bytes <= UCX_PIECES_MAX && l->nrails == 1 && !l->choked
+               ? UCX_PIECE_BYTES
+               : 0;
+}
+
+static void on_sent(void *req, ucs_status_t s, void *arg);
+
+/* The next piece of a payload, or all of one that is announced. */
+static void *send_piece(struct ucx_tx *tx, uint64_t bytes, uint32_t flag)
+{
+    struct tp_op *op = tx->op;
+    const struct ucx_node *un = tx->link->un;
+    const uint64_t at = op->bytes - tx->left;
+    ucp_request_param_t p = {
+        .op_attr_mask =
+            UCP_OP_ATTR_FIELD_FLAGS | UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA,
+        .flags = UCP_AM_SEND_FLAG_REPLY | COPY_HEADER | flag,
+        .cb.send = on_sent,
+        .user_data = tx,
+    };
+    const size_t wire_bytes = sizeof(struct ucx_prefix) + op->hdr_bytes;
+    const unsigned char *payload = NULL;
+
+    if (op->bytes > 0) {
+        payload = (const unsigned char *)un->node->region[op->region].base + op->offset + at;
+        p.op_attr_mask |= UCP_OP_ATTR_FIELD_MEMH;
+        p.memh = un->mem[op->region];
+    }
+    ((struct ucx_prefix *)op->prefix)->offset = at;
+    tx->left -= bytes;
+    return ucp_am_send_nbx(tx->rail->conn->ep, UCX_AM_MSG, wire_of(tx, op), wire_bytes, payload,
+                           bytes, &p);
+}
+
+/* Gives UCX what is left until it wants to be waited for; on_sent goes on then. */
+static void send_rest(struct ucx_tx *tx)
+{
+    void *req;
+
+    do
+        req = tx->piece_bytes == 0
+                  ? send_piece(tx, tx->left, UCP_AM_SEND_FLAG_RNDV)
+                  : send_piece(tx, VB_MIN(tx->left, tx->piece_bytes), UCP_AM_SEND_FLAG_EAGER);
+    while (req == NULL && tx->left > 0);
+    if (req == NULL)
+        tx_end(tx, VB_OK);
+    else if (UCS_PTR_IS_ERR(req))
+        tx_failed(tx, UCS_PTR_STATUS(req));
+    else
+        tx->req = req;
+}
+
+static void on_sent(void *req, ucs_status_t s, void *arg)
+{
+    struct ucx_tx *tx = arg;
+
+    ucp_request_free(req);
+    tx->req = NULL;
+    if (s != UCS_OK)
+        tx_failed(tx, s);
+    else if (tx->left == 0)
+        tx_end(tx, VB_OK);
+    else if (tx->op != NULL && ucx_rail_lives(tx->rail))
+        send_rest(tx);
+    else
+        tx_end(tx, VB_UNREACHABLE);
 }
 
 static void send_start(struct ucx_port *up, struct tp_op *op)
@@ -157,33 +224,10 @@ static void send_start(struct ucx_port *up, struct tp_op *op)
     struct ucx_tx *tx = tx_take(up, l, op);
 
     ucx_rail_begun(tx, rail, op->bytes);
-    ucp_request_param_t p = {
-        .op_attr_mask =
-            UCP_OP_ATTR_FIELD_FLAGS | UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA,
-        .flags = UCP_AM_SEND_FLAG_REPLY | COPY_HEADER |
-                 (op->bytes >= UCX_RNDV_BYTES ? UCP_AM_SEND_FLAG_RNDV : UCP_AM_SEND_FLAG_EAGER),
-        .cb.send = on_sent,
-        .user_data = tx,
-    };
-    const size_t wire_bytes = sizeof(struct ucx_prefix) + op->hdr_bytes;
-    const unsigned char *payload = NULL;
-
-    if (op->bytes > 0) {
-        payload = (const unsigned char *)up->un->node->region[op->region].base + op->offset;
-        p.op_attr_mask |= UCP_OP_ATTR_FIELD_MEMH;
-        p.memh = up->un->mem[op->region];
-    }
+    tx->left = op->bytes;
+    tx->piece_bytes = piece_bytes(l, op->bytes);
     l->chan[((const struct ucx_prefix *)op->prefix)->channel].tx_started++;
-
-    void *req = ucp_am_send_nbx(rail->conn->ep, UCX_AM_MSG, wire_of(tx, op), wire_bytes, payload,
-                                op->bytes, &p);
-
-    if (req == NULL)
-        tx_end(tx, VB_OK);
-    else if (UCS_PTR_IS_ERR(req))
-        tx_failed(tx, UCS_PTR_STATUS(req));
-    else
-        tx->req = req;
+    send_rest(tx);
 }
 
 bool ucx_sends_start(struct ucx_port *up)

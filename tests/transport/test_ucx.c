@@ -10,7 +10,8 @@ static int large_messages_both_ways_at_once_arrive(void)
 
     pair_open(e, "127.0.0.1");
     exchange(e);
-    CHECK(tp_link_stats(e[0].link).copied_bytes == MESSAGES / 8 * 100);
+    /* pieces: once, from what UCX has received to their place */
+    CHECK(tp_link_stats(e[0].link).copied_bytes == tp_link_stats(e[1].link).sent_bytes);
     pair_close(e);
     return 0;
 }
@@ -54,6 +55,7 @@ static int large_messages_share_two_rails(void)
     CHECK(info.nrails == 2 && info.rail[0].sent_bytes > 0 && info.rail[1].sent_bytes > 0);
     CHECK(strcmp(info.rail[0].name, info.rail[1].name) != 0);
     CHECK(info.rail[0].sent_bytes + info.rail[1].sent_bytes == tp_link_stats(e[0].link).sent_bytes);
+    CHECK(tp_link_stats(e[0].link).copied_bytes == MESSAGES / 8 * 100); /* announced: never */
     pair_close(e);
     return 0;
 }
@@ -234,9 +236,11 @@ static int killed_peer_ends_all_ops_as_unreachable(void)
 
     const uint64_t deadline = vb_now_ns() + 5 * VB_SEC;
 
-    while (ended(&e, VB_UNREACHABLE) < MESSAGES && vb_now_ns() < deadline)
+    /* some have left already, which is not to say that they arrived */
+    while (ended(&e, VB_UNREACHABLE) + ended(&e, VB_OK) < MESSAGES && vb_now_ns() < deadline)
         progress(&e, 1);
-    CHECK(ended(&e, VB_UNREACHABLE) == MESSAGES);
+    CHECK(ended(&e, VB_UNREACHABLE) + ended(&e, VB_OK) == MESSAGES);
+    CHECK(ended(&e, VB_UNREACHABLE) > 0);
     CHECK(tp_link_failed(e.link) && tp_link_ready(e.link) == VB_UNREACHABLE);
     CHECK(tp_send(tp_port(e.node, 0), e.link, 0, &op) == VB_UNREACHABLE);
     tp_node_close(e.node);
