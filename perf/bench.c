@@ -123,8 +123,8 @@ void bench_print(const struct bench_out *o, const struct bench_row *r)
         if (r->baseline > 0)
             printf("  baseline %10.6g  ratio %6.3f", r->baseline, ratio_of(r));
         if (r->goal >= 0)
-            printf("  goal %s %g%s: %s", r->more_is_better ? ">=" : "<=", r->goal,
-                   r->goal_of_value ? r->unit : "",
+            printf("  goal %s %g%s%s: %s", r->more_is_better ? ">=" : "<=", r->goal,
+                   r->goal_of_value ? " " : "", r->goal_of_value ? r->unit : "",
                    r->noisy                  ? "noisy, no verdict"
                    : strcmp(v, "true") == 0  ? "met"
                    : strcmp(v, "false") == 0 ? "missed"

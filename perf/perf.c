@@ -100,7 +100,7 @@ static const struct opt_cmd perf_about = {
         "link-rate  small messages a second, against UCX itself\n"
         "wake       a message to a peer that sleeps, against an eventfd\n"
         "idle       processor time of tasks that wait\n"
-        "copies     bytes copied and system calls of a step\n"
+        "copies     bytes copied, malloc, mmap, registering and system calls of a step\n"
         "pushpull   one synchronous exchange between a worker and a ps, against x += y\n"
         "train      samples/s of a small network, against PyTorch where it is installed\n"
         "all        all but train",
@@ -139,7 +139,8 @@ static int run_and_plot(const struct perf_conf *c, const struct bench *one, int 
     const struct bench_out out = { .json = c->json, .plot = c->plot != NULL ? plot_new() : NULL };
     bool ok;
 
-    bench_head(&out, argc, argv);
+    if (!perf_copies_counting())
+        bench_head(&out, argc, argv);
     ok = run(&out, c, one);
     if (c->plot != NULL && (out.plot == NULL || !plot_write(out.plot, c->plot))) {
         fprintf(stderr, "verbena: cannot write %s: %s\n", c->plot, strerror(errno));
