@@ -39,8 +39,8 @@ struct pair {
     struct tp_port *port;
     struct tp_link *link;
     unsigned char *src, *dst;
-    uint64_t received;       /* messages */
-    struct tp_op op;         /* of pair_say */
+    uint64_t received; /* messages */
+    struct tp_op op;   /* of pair_say */
     bool busy;
     atomic_uint *line;       /* two cache lines that both sides share: [0] and [32] */
     struct raw_ucx *raw;     /* NULL: none */
