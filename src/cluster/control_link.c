@@ -102,20 +102,23 @@ static void drop_link(struct peer *p)
     p->ready = false;
 }
 
-/* The ps: data for the address of the control connection takes the same route, so it comes from the
- * same address: as it is seen here, or where something in between translates only some, as the worker
- * sees it. Elsewhere it may come from anywhere. */
-static void set_callers(const struct peer *p, char peer[NET_TEXT], const char *out[TP_CALLERS_MAX])
+/* Where the ps's end of the data is its end of the control connection, data takes the same route, so it
+ * comes from the same address: as it is seen here, or where something in between translates only some, as
+ * the peer sees it. Elsewhere it may come from anywhere. */
+static void set_callers(const struct ctl *c, const struct peer *p, char peer[NET_TEXT],
+                        const char *out[TP_CALLERS_MAX])
 {
+    const char *as_peer_sees = c->is_worker ? p->host[0] : p->asked_from;
     char own[NET_TEXT];
     struct net_addr a;
 
     net_own_text(p->conn.fd, own);
     net_peer_text(p->conn.fd, peer);
-    if (p->nhosts != 1 || strcmp(p->host[0], own) != 0 || !net_addr_parse(p->asked_from, &a))
+    if (p->conn.is_unix || p->nhosts != 1 || strcmp(p->host[0], c->is_worker ? peer : own) != 0 ||
+        !net_addr_parse(as_peer_sees, &a))
         return;
     out[0] = peer;
-    out[1] = p->asked_from;
+    out[1] = as_peer_sees;
 }
 
 /* Makes this end of the link and tells the peer how to reach it. */
@@ -138,8 +141,8 @@ static enum vb_st make_offer(struct ctl *c, uint32_t rank, enum tp_way way)
         lp.rail[i].host = p->host[i][0] != '\0' ? p->host[i] : NULL;
         lp.rail[i].from = p->from[i][0] != '\0' ? p->from[i] : NULL;
     }
-    if (!c->is_worker && way == TP_TCP)
-        set_callers(p, seen, lp.caller);
+    if (way == TP_TCP)
+        set_callers(c, p, seen, lp.caller);
     memcpy(lp.key, p->key, sizeof(lp.key));
     enum vb_st st = tp_link_new(c->p.node, &lp, &p->link);
 

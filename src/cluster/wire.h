@@ -15,7 +15,7 @@
 static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "wire structs are little-endian");
 
 enum {
-    WIRE_VERSION = 2,
+    WIRE_VERSION = 3,
     WIRE_FRAME_MAX = 1024,
     WIRE_TEXT = 256,
     WIRE_REDUCE_MAX = 8,

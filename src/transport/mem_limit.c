@@ -8,12 +8,20 @@
 
 /* Version 2 and version 1 of the kernel's interface. */
 static const struct kind {
-    const char *mount, *limit, *usage, *cached, *cached_too;
+    const char *mount, *limit, *usage, *free[3]; /* free: of memory.stat, can be given back */
 } kinds[] = {
-    { "", "memory.max", "memory.current", "inactive_file ", "active_file " },
-    { "/unified", "memory.max", "memory.current", "inactive_file ", "active_file " },
-    { "/memory", "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file ",
-      "total_active_file " },
+    { "",
+      "memory.max",
+      "memory.current",
+      { "inactive_file ", "active_file ", "slab_reclaimable " } },
+    { "/unified",
+      "memory.max",
+      "memory.current",
+      { "inactive_file ", "active_file ", "slab_reclaimable " } },
+    { "/memory",
+      "memory.limit_in_bytes",
+      "memory.usage_in_bytes",
+      { "total_inactive_file ", "total_active_file ", NULL } },
 };
 enum { PATH_BYTES = 512, NOT_LIMITED_BITS = 60 };
 
@@ -36,14 +44,14 @@ static bool number_in(const char *dir, const char *file, const char *name, uint6
 
 static void group_read(const struct kind *k, const char *dir, struct mem_limit *out)
 {
-    uint64_t limit, used, cached = 0, more = 0;
+    uint64_t limit, used, cached;
 
     if (!number_in(dir, k->limit, "", &limit) || limit >> NOT_LIMITED_BITS != 0 ||
         !number_in(dir, k->usage, "", &used))
         return;
-    (void)number_in(dir, "memory.stat", k->cached, &cached);
-    (void)number_in(dir, "memory.stat", k->cached_too, &more);
-    used -= VB_MIN(used, cached + more);
+    for (unsigned i = 0; i < VB_ARRAY_LEN(k->free) && k->free[i] != NULL; i++)
+        if (number_in(dir, "memory.stat", k->free[i], &cached))
+            used -= VB_MIN(used, cached);
 
     const uint64_t left = limit - VB_MIN(limit, used);
 

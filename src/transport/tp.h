@@ -56,7 +56,7 @@ struct tp_op {
     uint64_t offset, bytes; /* payload: this piece of the region, 0 bytes: none */
     uint32_t region;
     uint32_t hdr_bytes;
-    /* 16 bytes of the back end's, directly before the header so that both leave in one piece */
+    /* 24 bytes of the back end's, directly before the header so that both leave in one piece */
     uint64_t prefix[3];
     _Alignas(8) unsigned char hdr[TP_HDR_MAX];
     /* the back end's */
@@ -153,8 +153,8 @@ struct tp_link_params {
         const char *host, *from;
     } rail[TP_RAILS_MAX];
     unsigned nrails; /* 0: 1 */
-    /* tcp, listening end: the only addresses that the peer may connect from; NULL: none further. None at
-     * all: any address. */
+    /* tcp: the only addresses that the peer may connect from; NULL: none further. None at all: any address,
+     * until the link is up. */
     const char *caller[TP_CALLERS_MAX];
     unsigned char key[32]; /* rdma, tcp: both ends hold it from hello; proves the data connection */
 };

@@ -39,8 +39,10 @@ enum {
     UCX_RNDV_BYTES = 65536,     /* payloads from here on go by rendezvous, over tcp by pieces, */
     UCX_PIECES_MAX = 1 << 20,   /* up to here, */
     UCX_PIECE_BYTES = 60 << 10, /* of this size */
-    UCX_KEPT_MAX = 64 << 20,    /* pieces without a place from one link */
+    UCX_PIECES_UNDER_WAY = 16 << 20, /* the next is announced while so much has not left */
+    UCX_KEPT_MAX = 64 << 20,         /* pieces without a place from one link */
     UCX_LISTENERS_MAX = 8,
+    UCX_DOORS_MAX = 256, /* listening sockets */
     UCX_POSTS = 512,
     UCX_UNPROVED_MAX = 64, /* beside those that are waited for */
     UCX_CONNS_MAX = 2 * TP_LINKS_MAX + UCX_UNPROVED_MAX,
@@ -140,6 +142,7 @@ struct ucx_conn {
 };
 
 #define UCX_PROVE_NS (5 * VB_SEC) /* how long a connection may take to prove itself */
+#define UCX_DOOR_NS (1 * VB_SEC)  /* how long after the proof a link's other connections may come */
 enum { UCX_NO_PEER = UINT16_MAX };
 
 enum ucx_link_state { UCX_LINK_NEW, UCX_LINK_WAITING, UCX_LINK_PROVED, UCX_LINK_DOWN };
@@ -164,6 +167,7 @@ struct ucx_link {
     struct ucx_rail rail[TP_RAILS_MAX];
     unsigned nrails, ncallers;
     struct net_addr caller[TP_CALLERS_MAX]; /* as in tp_link_params */
+    uint64_t door_until_ns;                 /* proved: connections may still come until then */
     uint64_t rails_until_ns; /* proved: when rails that still wait are skipped; 0: none does */
     struct ucx_tx *tx;       /* sends inside UCX */
     unsigned landing;        /* receives inside UCX */
@@ -260,6 +264,9 @@ struct ucx_node {
     int ucx_fd;
     ucp_mem_h mem[TP_REGIONS_MAX];
     struct ucx_listener listener[UCX_LISTENERS_MAX];
+    int door[UCX_DOORS_MAX]; /* over tcp, sockets on which UCX listens: data's first */
+    unsigned ndoors, ndata;
+    bool door_said;
     unsigned nunproved;
     struct ucx_link *closing; /* whose close command runs */
     struct ucx_link *link[TP_LINKS_MAX];
@@ -360,8 +367,13 @@ void ucx_rail_skip(struct ucx_rail *r, const char *why);
 /* false: none is proved or may still be. */
 bool ucx_rails_left(const struct ucx_link *l);
 
-/* ucx_door.c. After the links that wait there have changed. */
-void ucx_door_set(const struct ucx_listener *at);
+/* ucx_door.c: over tcp, who may reach the sockets on which UCX listens. */
+/* The TCP sockets of this process that listen now. */
+unsigned ucx_door_fds(int fds[UCX_DOORS_MAX]);
+/* Those that do and did not are UCX's. Not those of a listener that is closed again: ndoors goes back. */
+void ucx_door_add(struct ucx_node *un, const int *before, unsigned nbefore);
+/* After the links that wait have changed. */
+void ucx_door_set(struct ucx_node *un);
 
 /* ucx_link.c */
 void ucx_link_down(struct ucx_link *l);

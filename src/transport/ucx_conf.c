@@ -141,6 +141,8 @@ enum vb_st ucx_open(struct ucx_node *un, bool ipv6)
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     const ucp_worker_params_t w = { .field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE,
                                     .thread_mode = UCS_THREAD_MODE_SERIALIZED };
+    int before[UCX_DOORS_MAX];
+    unsigned nbefore;
 
     pthread_once(&once, hush);
     for (unsigned i = 0; i < UCX_POSTS; i++) {
@@ -153,9 +155,15 @@ enum vb_st ucx_open(struct ucx_node *un, bool ipv6)
     s = regions_map(un);
     if (s != UCS_OK)
         return failed("ucx cannot register a region", s);
+    nbefore = un->way == TP_TCP ? ucx_door_fds(before) : 0;
     s = ucp_worker_create(un->ctx, &w, &un->worker);
     if (s != UCS_OK)
         return failed("no ucx worker", s);
+    if (un->way == TP_TCP) {
+        ucx_door_add(un, before, nbefore);
+        un->ndata = un->ndoors;
+        ucx_door_set(un);
+    }
     s = ucp_worker_get_efd(un->worker, &un->ucx_fd);
     if (s == UCS_OK)
         s = handlers_set(un);

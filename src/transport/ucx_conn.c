@@ -204,6 +204,7 @@ static void proved(struct ucx_rail *r)
         return;
     ucx_info_fill(l, r);
     l->rails_until_ns = vb_now_ns() + UCX_PROVE_NS;
+    l->door_until_ns = vb_now_ns() + UCX_DOOR_NS;
     /* pairs with the acquire in ready and info */
     atomic_store_explicit(&l->state, UCX_LINK_PROVED, memory_order_release);
 }

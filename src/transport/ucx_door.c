@@ -1,12 +1,14 @@
 /*
- * ucx_door.c - who may reach a listener over TCP.
+ * ucx_door.c - who may reach the sockets on which UCX listens over TCP.
  *
- * UCX trusts the first bytes of a connection to a listener before any message of ours could prove itself:
- * 1.13 ends the process, from a thread of its own, when they announce less than has come. So the kernel
- * drops what does not come from the addresses that links name (tp.h), by a filter on the listening socket;
- * who is dropped sees no answer. Connections inherit the filter, as it is then.
+ * UCX trusts the first bytes of a connection before any message of ours could prove itself. Those to a
+ * listener of ours may end the process (1.13: when they announce less than has come); those to the data
+ * listener that it has on every device, for as long as it lives and at both ends, may write any memory (a
+ * put). So the kernel drops what does not come from the addresses that waiting links name (tp.h), and
+ * everything while none waits, by a filter on the listening socket; who is dropped sees no answer.
+ * Connections inherit the filter as it is then, and keep it.
  *
- * UCX does not tell its socket: it is the one of this process that listens at the listener's address.
+ * UCX does not tell its sockets: they are those that listen after it was opened and did not before.
  */
 #include "transport/ucx.h"
 
@@ -56,25 +58,28 @@ static bool has_host(const struct net_addr *host, unsigned n, const struct net_a
     return false;
 }
 
-static bool waits_there(const struct ucx_link *l, const struct ucx_listener *at)
+/* Connections of a link that has just been proved may still be on their way. */
+static bool waits(const struct ucx_link *l, uint64_t now)
 {
+    if (tp_link_failed(&l->base))
+        return false;
     for (unsigned i = 0; i < l->nrails; i++)
-        if (ucx_rail_waits(&l->rail[i]) && l->rail[i].port == at->port &&
-            strcmp(l->rail[i].host, at->host) == 0)
+        if (ucx_rail_waits(&l->rail[i]))
             return true;
-    return false;
+    return now < l->door_until_ns;
 }
 
 /* Who is waited for. false: it may be anybody. */
-static bool program_make(const struct ucx_listener *at, struct program *p)
+static bool program_make(const struct ucx_node *un, struct program *p)
 {
+    const uint64_t now = vb_now_ns();
     struct net_addr host[HOSTS_MAX];
     unsigned n = 0;
 
-    for (unsigned i = 0; i < at->un->nlinks; i++) {
-        const struct ucx_link *l = at->un->link[i];
+    for (unsigned i = 0; i < un->nlinks; i++) {
+        const struct ucx_link *l = un->link[i];
 
-        if (l == NULL || l->base.initiator || !waits_there(l, at))
+        if (l == NULL || !waits(l, now))
             continue;
         if (l->ncallers == 0)
             return false;
@@ -93,51 +98,70 @@ static bool program_make(const struct ucx_listener *at, struct program *p)
     return true;
 }
 
-static bool listens_at(int fd, const struct net_addr *host, uint16_t port)
+static bool listens(int fd)
 {
     struct sockaddr_storage a;
     socklen_t bytes = sizeof(a), int_bytes = sizeof(int);
-    struct net_addr own;
-    int listens = 0;
+    int yes = 0;
 
-    return getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &int_bytes) == 0 && listens != 0 &&
+    return getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &yes, &int_bytes) == 0 && yes != 0 &&
            getsockname(fd, (struct sockaddr *)&a, &bytes) == 0 &&
-           net_addr_from((const struct sockaddr *)&a, &own) && net_addr_same(&own, host) &&
-           /* IPv4 and IPv6 keep the port in the same place */
-           ntohs(((const struct sockaddr_in *)&a)->sin_port) == port;
+           (a.ss_family == AF_INET || a.ss_family == AF_INET6);
 }
 
-/* -1: not found. */
-static int socket_of(const struct ucx_listener *at)
+unsigned ucx_door_fds(int fds[UCX_DOORS_MAX])
 {
     DIR *dir = opendir("/proc/self/fd");
     const struct dirent *e;
-    struct net_addr host;
-    int fd = -1;
+    unsigned n = 0;
 
-    if (dir == NULL)
-        return -1;
-    while (fd < 0 && net_addr_parse(at->host, &host) && (e = readdir(dir)) != NULL) {
-        const int n = e->d_name[0] == '.' ? -1 : (int)strtol(e->d_name, NULL, 10);
+    while (dir != NULL && n < UCX_DOORS_MAX && (e = readdir(dir)) != NULL) {
+        const int fd = e->d_name[0] == '.' ? -1 : (int)strtol(e->d_name, NULL, 10);
 
-        if (n >= 0 && listens_at(n, &host, at->port))
-            fd = n;
+        if (fd >= 0 && listens(fd))
+            fds[n++] = fd;
     }
-    closedir(dir);
-    return fd;
+    if (dir != NULL)
+        closedir(dir);
+    return n;
 }
 
-void ucx_door_set(const struct ucx_listener *at)
+void ucx_door_add(struct ucx_node *un, const int *before, unsigned nbefore)
+{
+    int now[UCX_DOORS_MAX];
+    const unsigned n = ucx_door_fds(now);
+
+    for (unsigned i = 0; i < n; i++) {
+        bool had = false;
+
+        for (unsigned k = 0; k < nbefore; k++)
+            had |= before[k] == now[i];
+        if (!had && un->ndoors < UCX_DOORS_MAX)
+            un->door[un->ndoors++] = now[i];
+    }
+}
+
+void ucx_door_set(struct ucx_node *un)
 {
     struct program p;
-    const bool few = program_make(at, &p);
+    const bool few = program_make(un, &p);
     const struct sock_fprog prog = { .len = (unsigned short)p.n, .filter = p.ins };
-    const int fd = at->un->way == TP_TCP ? socket_of(at) : -1, zero = 0;
+    const int zero = 0;
 
-    if (fd < 0)
-        return;
-    if (few ? setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &prog, sizeof(prog)) != 0
-            : setsockopt(fd, SOL_SOCKET, SO_DETACH_FILTER, &zero, sizeof(zero)) != 0 &&
-                  errno != ENOENT)
-        log_debug("anybody may reach %s port %u: %m", at->host, (unsigned)at->port);
+    for (unsigned i = 0; i < un->ndoors; i++) {
+        const int fd = un->door[i];
+
+        if (few && setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &prog, sizeof(prog)) == 0)
+            continue;
+        if (few && !un->door_said) {
+            log_warn(
+                "anybody on the network may reach UCX's sockets: this kernel takes no filter for "
+                "them: %m");
+            un->door_said = true;
+        }
+        /* the one before would drop who has come since */
+        if (setsockopt(fd, SOL_SOCKET, SO_DETACH_FILTER, &zero, sizeof(zero)) != 0 &&
+            errno != ENOENT)
+            log_debug("cannot open a socket of UCX's to all: %m");
+    }
 }

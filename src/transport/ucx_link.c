@@ -42,7 +42,7 @@ static void on_flushed(void *req, ucs_status_t s, void *arg)
     /* ucx_link_tend looks at the request */
 }
 
-/* Says bye and lets everything leave that was sent before. */
+/* Says bye and lets leave what UCX has; payloads that it has only a part of may end as unreachable. */
 static void close_begin(struct ucx_link *l, uint64_t now)
 {
     const ucp_request_param_t p = { .op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK,

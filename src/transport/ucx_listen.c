@@ -1,9 +1,8 @@
 /*
  * ucx_listen.c - where data connections come from: listeners and connecting, one for each rail.
  *
- * A listener is open only while a link waits for its connection: UCX 1.13 ends the process when the
- * first bytes of a TCP connection announce fewer bytes than have come, so nobody should reach it
- * without need, and over TCP only those who are waited for (ucx_door.c).
+ * A listener is open only while a link waits for its connection, and over TCP only to those who are waited
+ * for (ucx_door.c).
  */
 #include "transport/ucx.h"
 
@@ -85,9 +84,13 @@ static enum vb_st listener_open(struct ucx_node *un, const char *host, struct uc
         .sockaddr = { .addr = ai->ai_addr, .addrlen = ai->ai_addrlen },
         .conn_handler = { .cb = on_conn, .arg = out },
     };
+    int before[UCX_DOORS_MAX];
+    const unsigned nbefore = un->way == TP_TCP ? ucx_door_fds(before) : 0;
     const ucs_status_t s = ucp_listener_create(un->worker, &p, &out->h);
 
     freeaddrinfo(ai);
+    if (un->way == TP_TCP && s == UCS_OK)
+        ucx_door_add(un, before, nbefore);
     if (s != UCS_OK || ucp_listener_query(out->h, &attr) != UCS_OK) {
         log_error("ucx cannot listen on %s: %s", host, ucs_status_string(s));
         if (s == UCS_OK)
@@ -117,6 +120,7 @@ void ucx_listeners_close(struct ucx_node *un)
             ucp_listener_destroy(un->listener[i].h);
         un->listener[i] = (struct ucx_listener){ 0 };
     }
+    un->ndoors = un->ndata;
 }
 
 static void link_await(struct ucx_link *l)
@@ -149,7 +153,6 @@ static enum vb_st rail_listen(struct ucx_rail *r)
 
 enum vb_st ucx_listen(struct ucx_link *l)
 {
-    struct ucx_node *un = l->un;
     enum vb_st first = VB_OK;
 
     for (unsigned i = 0; i < l->nrails; i++) {
@@ -163,9 +166,7 @@ enum vb_st ucx_listen(struct ucx_link *l)
     if (!ucx_rails_left(l))
         return first;
     link_await(l);
-    for (unsigned i = 0; i < l->nrails; i++)
-        if (ucx_rail_waits(&l->rail[i]))
-            ucx_door_set(listener_find(un, l->rail[i].host));
+    ucx_door_set(l->un);
     return VB_OK;
 }
 
@@ -202,6 +203,8 @@ enum vb_st ucx_connect(struct ucx_link *l)
 {
     enum vb_st last = VB_UNREACHABLE;
 
+    link_await(l);
+    ucx_door_set(l->un); /* the peer may connect as soon as it knows of us */
     for (unsigned i = 0; i < l->nrails; i++) {
         struct ucx_rail *r = &l->rail[i];
 
@@ -218,9 +221,10 @@ enum vb_st ucx_connect(struct ucx_link *l)
     if (!ucx_rails_left(l)) {
         log_warn("%s: no data connection to %s port %u", l->base.peer, l->rail[0].host,
                  (unsigned)l->rail[0].port);
+        l->un->link[l->base.id] = NULL;
+        atomic_store_explicit(&l->state, UCX_LINK_NEW, memory_order_relaxed);
         return last;
     }
-    link_await(l);
     for (unsigned i = 0; i < l->nrails; i++)
         if (l->rail[i].conn != NULL && !ucx_token_send(&l->rail[i], l->rail[i].conn))
             ucx_conn_break(l->rail[i].conn, "too many messages");
@@ -268,10 +272,14 @@ uint64_t ucx_conns_tend(struct ucx_node *un, uint64_t now)
     for (unsigned i = 0; i < un->nconns; i++)
         if (un->conn[i].state == UCX_CONN_UNPROVED)
             next_ns = VB_MIN(next_ns, unproved_tend(&un->conn[i], now));
-    for (unsigned i = 0; i < un->nlinks; i++)
+    for (unsigned i = 0; i < un->nlinks; i++) {
         if (un->link[i] != NULL && un->link[i]->rails_until_ns != 0)
             next_ns = VB_MIN(next_ns, rails_tend(un->link[i], now));
+        if (un->link[i] != NULL && un->link[i]->door_until_ns > now)
+            next_ns = VB_MIN(next_ns, un->link[i]->door_until_ns);
+    }
     if (awaited(un) == 0)
         ucx_listeners_close(un);
+    ucx_door_set(un);
     return next_ns;
 }

@@ -107,7 +107,8 @@ struct ucx_rail *ucx_sender(struct ucx_node *un, unsigned id, const ucp_am_recv_
 {
     struct ucx_link *l = id < un->nlinks ? un->link[id] : NULL;
 
-    if (l == NULL || atomic_load_explicit(&l->state, memory_order_relaxed) != UCX_LINK_PROVED ||
+    if (l == NULL || tp_link_failed(&l->base) ||
+        atomic_load_explicit(&l->state, memory_order_relaxed) != UCX_LINK_PROVED ||
         (param->recv_attr & UCP_AM_RECV_ATTR_FIELD_REPLY_EP) == 0)
         return NULL;
     for (unsigned i = 0; i < l->nrails; i++)

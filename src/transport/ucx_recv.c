@@ -34,7 +34,7 @@ static bool well_formed(const struct ucx_link *l, const struct ucx_prefix *x, si
     return x->channel < l->base.channels && x->hdr_bytes <= TP_HDR_MAX &&
            hdr_bytes == sizeof(*x) + x->hdr_bytes &&
            vb_inside(x->offset, bytes, x->payload_bytes) && (bytes > 0 || x->payload_bytes == 0) &&
-           (!rndv || bytes == x->payload_bytes);
+           (bytes == x->payload_bytes || (!rndv && l->un->way == TP_TCP && l->nrails == 1));
 }
 
 /* The record for a message or another piece of it, or NULL with the reason: it is not one that this link
@@ -50,6 +50,8 @@ static struct ucx_rec *rec_take(struct ucx_link *l, const struct ucx_prefix *x, 
         return NULL;
     if (r != NULL &&
         (rndv || r->rndv || bytes == 0 || bytes > r->missing || x->payload_bytes != r->bytes))
+        return NULL;
+    if (x->offset != (r != NULL ? r->bytes - r->missing : 0))
         return NULL;
     if (r == NULL && (r = rec_new(ch)) == NULL)
         return NULL;
@@ -186,12 +188,62 @@ static void *ask(struct ucx_rec *r)
                : cb->place(cb->arg, &r->chan->link->base, r->hdr, r->hdr_bytes, r->bytes);
 }
 
+static void kept_free(struct ucx_rec *r)
+{
+    if (r->kept == NULL)
+        return;
+    free(r->kept);
+    r->kept = NULL;
+    r->chan->link->kept_bytes -= r->bytes;
+}
+
+/* A parked payload has got its place. */
+static void unpark(struct ucx_rec *r, void *place)
+{
+    void *desc = r->desc;
+
+    r->desc = NULL;
+    r->place = place;
+    if (r->rndv) {
+        rndv_start(r, desc);
+        return;
+    }
+    memcpy(place, r->kept, r->bytes);
+    r->copied_bytes += r->bytes;
+    kept_free(r);
+    rec_landed(r);
+}
+
+static void drop(struct ucx_rec *r)
+{
+    if (r->desc != NULL)
+        ucp_am_data_release(r->chan->link->un->worker, r->desc);
+    r->desc = NULL;
+    kept_free(r);
+}
+
+/* Asks for the place of a payload that has none. */
+static void settle(struct ucx_rec *r)
+{
+    void *place = ask(r);
+
+    if (place == TP_PLACE_LATER) {
+        park(r, r->desc);
+    } else if (place == NULL) {
+        ucx_conn_break(r->rail->conn, "payload that nobody wants");
+        drop(r);
+    } else {
+        unpark(r, place);
+    }
+}
+
 /* Memory of our own for pieces that have no place yet; from now on the peer shall announce such. */
 static void *keep(struct ucx_rec *r)
 {
     struct ucx_link *l = r->chan->link;
 
-    if (r->bytes > UCX_KEPT_MAX - l->kept_bytes)
+    /* what is never announced is bounded by the window */
+    if (r->bytes >= UCX_RNDV_BYTES && l->kept_bytes + r->bytes > UCX_KEPT_MAX)
         return NULL;
     r->kept = malloc(r->bytes);
     if (r->kept == NULL)
@@ -200,15 +252,6 @@ static void *keep(struct ucx_rec *r)
     if (!l->choke_said && r->bytes >= UCX_RNDV_BYTES)
         l->choke_said = ucx_post(l->un, r->rail->conn->ep, UCX_AM_CHOKE, "choke", 5);
     return r->kept;
-}
-
-static void kept_free(struct ucx_rec *r)
-{
-    if (r->kept == NULL)
-        return;
-    free(r->kept);
-    r->kept = NULL;
-    r->chan->link->kept_bytes -= r->bytes;
 }
 
 /* The header, and where the payload goes. NULL, or why the message is not wanted. */
@@ -238,7 +281,7 @@ static void piece_land(struct ucx_rec *r, uint64_t offset, const void *data, siz
         rec_landed(r);
         return;
     }
-    park(r, NULL);
+    settle(r); /* there may be one since the first piece came */
     advance(r->chan);
 }
 
@@ -277,6 +320,8 @@ ucs_status_t ucx_on_msg(void *arg, const void *hdr, size_t hdr_bytes, void *data
         why = begin(r, (const unsigned char *)hdr + sizeof(x), x.hdr_bytes);
     }
     if (r == NULL || why != NULL) {
+        if (r != NULL)
+            r->missing = 0; /* no further piece of it */
         ucx_conn_break(rail->conn, why);
         return UCS_OK;
     }
@@ -286,31 +331,6 @@ ucs_status_t ucx_on_msg(void *arg, const void *hdr, size_t hdr_bytes, void *data
     }
     piece_land(r, x.offset, data, bytes);
     return UCS_OK;
-}
-
-/* A parked payload has got its place. */
-static void unpark(struct ucx_rec *r, void *place)
-{
-    void *desc = r->desc;
-
-    r->desc = NULL;
-    r->place = place;
-    if (r->rndv) {
-        rndv_start(r, desc);
-        return;
-    }
-    memcpy(place, r->kept, r->bytes);
-    r->copied_bytes += r->bytes;
-    kept_free(r);
-    rec_landed(r);
-}
-
-static void drop(struct ucx_rec *r)
-{
-    if (r->desc != NULL)
-        ucp_am_data_release(r->chan->link->un->worker, r->desc);
-    r->desc = NULL;
-    kept_free(r);
 }
 
 bool ucx_places_retry(struct ucx_port *up)
@@ -325,17 +345,8 @@ bool ucx_places_retry(struct ucx_port *up)
     up->parked_head = NULL;
     up->parked_tail = NULL;
     for (; r != NULL; r = next) {
-        void *place = ask(r);
-
         next = r->next;
-        if (place == TP_PLACE_LATER) {
-            park(r, r->desc);
-        } else if (place == NULL) {
-            ucx_conn_break(r->rail->conn, "payload that nobody wants");
-            drop(r);
-        } else {
-            unpark(r, place);
-        }
+        settle(r);
     }
     return true;
 }

@@ -137,12 +137,13 @@ static const void *wire_of(struct ucx_tx *tx, const struct tp_op *op)
 /* How a payload leaves: in pieces of so many bytes, each at once, or (0) announced. Over TCP an announced
  * one waits for three messages and its sender for the last one; pieces do not, and the receiver copies them
  * to their place while they are in its cache. It has to keep those that have none, so it may ask for
- * announcements (choke). With several rails an end must mean that all has arrived: it is their speed. */
+ * announcements (choke); what is given to UCX before that is heard must not be more than it keeps. With several rails an end must mean that all has arrived: it is their speed. */
 static uint64_t piece_bytes(const struct ucx_link *l, uint64_t bytes)
 {
     if (bytes < UCX_RNDV_BYTES)
         return UCX_RNDV_BYTES;
-    return l->un->way == TP_TCP && bytes <= UCX_PIECES_MAX && l->nrails == 1 && !l->choked
+    return l->un->way == TP_TCP && bytes <= UCX_PIECES_MAX && l->nrails == 1 && !l->choked &&
+                   l->rail[0].inside_bytes <= UCX_PIECES_UNDER_WAY
                ? UCX_PIECE_BYTES
                : 0;
 }
@@ -223,9 +224,9 @@ static void send_start(struct ucx_port *up, struct tp_op *op)
 
     struct ucx_tx *tx = tx_take(up, l, op);
 
-    ucx_rail_begun(tx, rail, op->bytes);
     tx->left = op->bytes;
     tx->piece_bytes = piece_bytes(l, op->bytes);
+    ucx_rail_begun(tx, rail, op->bytes);
     l->chan[((const struct ucx_prefix *)op->prefix)->channel].tx_started++;
     send_rest(tx);
 }

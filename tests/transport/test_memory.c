@@ -129,7 +129,7 @@ static int little_lockable_memory_is_no_error_over_tcp(void)
 {
     static struct end e[2];
     const int log = memfd_create("log", MFD_CLOEXEC), console = dup(2);
-    struct stat st;
+    char said[4096] = "";
 
     CHECK(log >= 0 && console >= 0 && dup2(log, 2) == 2);
     CHECK(setrlimit(RLIMIT_MEMLOCK, &(struct rlimit){ 64 << 10, 64 << 10 }) == 0);
@@ -138,8 +138,8 @@ static int little_lockable_memory_is_no_error_over_tcp(void)
     pair_open(e, "127.0.0.1");
     exchange(e);
     pair_close(e);
-    CHECK(dup2(console, 2) == 2 && fstat(log, &st) == 0);
-    CHECK(st.st_size == 0);
+    CHECK(dup2(console, 2) == 2 && pread(log, said, sizeof(said) - 1, 0) >= 0);
+    CHECK(strstr(said, "lock") == NULL);
     return 0;
 }
 

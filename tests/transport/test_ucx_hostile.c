@@ -91,6 +91,67 @@ static int deadly_send(const char *from, const char *host, uint16_t port)
     return p.fd;
 }
 
+/* Is it listening, and can it be reached from there? */
+static bool reached(int fd, const char *from)
+{
+    struct sockaddr_in to, own = { .sin_family = AF_INET };
+    struct pollfd p = { .events = POLLOUT };
+    socklen_t bytes = sizeof(to), int_bytes = sizeof(int);
+    int listens = 0;
+
+    if (getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &int_bytes) != 0 || listens == 0 ||
+        getsockname(fd, (struct sockaddr *)&to, &bytes) != 0 || to.sin_family != AF_INET)
+        return false;
+    CHECK(inet_pton(AF_INET, from, &own.sin_addr) == 1);
+    p.fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    CHECK(p.fd >= 0 && bind(p.fd, (const struct sockaddr *)&own, sizeof(own)) == 0);
+    (void)connect(p.fd, (const struct sockaddr *)&to, sizeof(to));
+
+    const bool yes = poll(&p, 1, 100) == 1 && (p.revents & (POLLERR | POLLHUP)) == 0;
+
+    close(p.fd);
+    return yes;
+}
+
+static unsigned reached_from(const char *from)
+{
+    unsigned n = 0;
+
+    for (int fd = 3; fd < 256; fd++)
+        n += reached(fd, from);
+    return n;
+}
+
+/* UCX listens for data as long as it lives, and writes wherever a stranger says. */
+static int sockets_of_data_are_shut_but_for_the_peer(void)
+{
+    static struct end e[2];
+    const struct tp_link_params p = { .way = TP_TCP,
+                                      .peer = "a",
+                                      .channels = 1,
+                                      .rail = { { .host = "127.0.0.1" } },
+                                      .caller = { "127.0.0.1" },
+                                      .key = { 7, 1 } };
+    const uint64_t deadline = vb_now_ns() + 10 * VB_SEC;
+    struct tp_offer a, b;
+
+    node_open(&e[0], "a");
+    node_open(&e[1], "b");
+    link_new(&e[0], "b", true, "127.0.0.1", 7);
+    CHECK(tp_link_new(e[1].node, &p, &e[1].link) == VB_OK);
+    CHECK(tp_link_offer(e[1].link, &b) == VB_OK); /* this side waits, the other is not there yet */
+    CHECK(reached_from("127.0.0.2") == 0 && reached_from("127.0.0.1") > 0);
+    CHECK(tp_link_offer(e[0].link, &a) == VB_OK);
+    CHECK(tp_link_connect(e[1].link, &a) == VB_OK && tp_link_connect(e[0].link, &b) == VB_OK);
+    CHECK(settled(&e[0]) == VB_OK && settled(&e[1]) == VB_OK);
+    exchange(e);
+    while (reached_from("127.0.0.1") > 0 && vb_now_ns() < deadline)
+        progress(e, 2);
+    CHECK(reached_from("127.0.0.1") == 0);
+    pair_close(e);
+    return 0;
+}
+
 static int only_the_peer(const char *host, const char *const *stranger)
 {
     static struct end e[2];
@@ -220,6 +281,8 @@ int main(int argc, char **argv)
                        wrong_key_is_refused_and_a_right_one_still_gets_in);
     failed += test_run("garbage_at_the_port_does_no_harm", garbage_at_the_port_does_no_harm);
     failed += test_run("only_the_peer_reaches_the_port", only_the_peer_reaches_the_port);
+    failed += test_run("sockets_of_data_are_shut_but_for_the_peer",
+                       sockets_of_data_are_shut_but_for_the_peer);
     failed += test_run("only_the_peer_reaches_the_port_over_ipv6",
                        only_the_peer_reaches_the_port_over_ipv6);
     failed += test_run("connection_without_token_is_closed_in_time",

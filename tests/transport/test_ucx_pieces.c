@@ -42,6 +42,28 @@ static int what_has_no_place_is_kept_and_the_next_are_announced(void)
     return 0;
 }
 
+/* The other side does not hear the choke, nor anything else, for a moment. */
+static int what_is_sent_before_the_choke_is_heard_can_be_kept(void)
+{
+    static struct end e[2];
+    struct ucx_link *l;
+
+    pair_open(e, "127.0.0.1");
+    e[1].later = true;
+    l = (struct ucx_link *)e[1].link;
+    ucx_turn_last(l->un);
+    for (unsigned i = 0; i < MESSAGES; i++)
+        send_start(&e[0], i, MIB);
+    atomic_store(&l->un->turn, false);
+    (void)ucx_turn(l->un, true);
+    until(e, &e[1].placed, MESSAGES);
+    CHECK(!tp_link_failed(e[1].link));
+    /* and what the sockets hold */
+    CHECK(l->kept_bytes > 0 && l->kept_bytes <= UCX_PIECES_UNDER_WAY + (32 << 20));
+    pair_close(e);
+    return 0;
+}
+
 static int a_link_may_end_over_what_is_kept(void)
 {
     static struct end e[2];
@@ -87,6 +109,33 @@ static void forge(const struct end *e, const struct piece *x)
     n++;
 }
 
+static int a_place_that_is_free_before_the_last_piece_is_found(void)
+{
+    static struct end e[2];
+    const uint64_t deadline = vb_now_ns() + 20 * VB_SEC;
+    struct ucx_node *un;
+
+    pair_open(e, "127.0.0.1");
+    un = ((struct ucx_link *)e[0].link)->un;
+    ucx_turn_last(un);
+    e[1].later = true;
+    forge(&e[0], &(struct piece){ .payload_bytes = 100000, .bytes = 60000 });
+    while (__atomic_load_n(&e[1].placed, __ATOMIC_RELAXED) < 1 && vb_now_ns() < deadline) {
+        ucp_worker_progress(un->worker);
+        progress(&e[1], 1);
+    }
+    e[1].later = false;
+    tp_retry_places(tp_port(e[1].node, 0)); /* looks while the payload is not whole */
+    progress(&e[1], 1);
+    forge(&e[0], &(struct piece){ .payload_bytes = 100000, .offset = 60000, .bytes = 40000 });
+    while (e[1].received < 1 && vb_now_ns() < deadline) {
+        ucp_worker_progress(un->worker);
+        progress(&e[1], 1);
+    }
+    CHECK(e[1].received == 1);
+    _exit(0);
+}
+
 static void forged_ends_the_link(const struct piece *x, unsigned n)
 {
     static struct end e[2];
@@ -126,6 +175,10 @@ FORGED(more_pieces_than_a_payload_has, { .payload_bytes = 1000, .bytes = 600 },
 FORGED(piece_that_is_announced, { .payload_bytes = 2 * MIB, .bytes = MIB, .rndv = true })
 FORGED(announcement_of_what_comes_in_pieces, { .payload_bytes = MIB, .bytes = 100 },
        { .payload_bytes = MIB, .bytes = MIB, .rndv = true })
+FORGED(piece_that_leaves_a_hole, { .payload_bytes = 1000, .bytes = 100 },
+       { .payload_bytes = 1000, .offset = 200, .bytes = 100 })
+FORGED(piece_twice, { .payload_bytes = 1000, .bytes = 100 },
+       { .payload_bytes = 1000, .bytes = 100 })
 FORGED(piece_beyond_the_window, { .payload_bytes = 10, .bytes = 10, .seq = TP_CHANNEL_SLOTS })
 
 int main(void)
@@ -136,6 +189,8 @@ int main(void)
     } tests[] = {
 #define TEST(name) { #name, name }
         TEST(what_has_no_place_is_kept_and_the_next_are_announced),
+        TEST(what_is_sent_before_the_choke_is_heard_can_be_kept),
+        TEST(a_place_that_is_free_before_the_last_piece_is_found),
         TEST(a_link_may_end_over_what_is_kept),
         TEST(piece_beyond_its_payload),
         TEST(piece_whose_end_overflows),
@@ -145,6 +200,8 @@ int main(void)
         TEST(more_pieces_than_a_payload_has),
         TEST(piece_that_is_announced),
         TEST(announcement_of_what_comes_in_pieces),
+        TEST(piece_that_leaves_a_hole),
+        TEST(piece_twice),
         TEST(piece_beyond_the_window),
     };
     int failed = 0;
