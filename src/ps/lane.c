@@ -154,7 +154,8 @@ static void carry_out(struct lane *l, const struct ps_action *a, const struct tp
     case PS_ACT_PUBLISH:
         publish(l, a);
         break;
-    case PS_ACT_PARTIAL: /* asked for by two-phase engines only, and lanes make none */
+    case PS_ACT_PARTIAL: /* asked for by modes that lanes do not make */
+    case PS_ACT_COUNTED:
         l->broken = VB_INVAL;
         break;
     }
