@@ -1,68 +1,16 @@
 /* The engine's rules, one event at a time, and random schedules against a plain reference. */
-#include "ps/engine.h"
+#include "engine_rig.h"
 
 #include "base/random.h"
+#include "base/util.h"
 
-#include <criterion/criterion.h>
 #include <stdio.h>
 #include <string.h>
 
-enum { W = 3, K = 2 };
-
-static uint64_t memory[512]; /* of the one engine that a test has at a time */
-
-struct rig {
-    struct ps_engine *e;
-    struct ps_action a[64];
-    size_t n;
-};
-
-static struct rig rig_make(bool two_phase)
-{
-    const struct ps_engine_params p = { .nworkers = W, .nchunks = K, .two_phase = two_phase };
-    struct rig r = { 0 };
-
-    cr_assert(ps_engine_max_actions(&p) <= 64);
-    cr_assert(ps_engine_bytes(&p) <= sizeof(memory));
-    r.e = ps_engine_init(memory, &p);
-    return r;
-}
-
-static enum vb_st feed(struct rig *r, struct ps_event ev)
-{
-    return ps_engine_step(r->e, &ev, r->a, &r->n);
-}
-
-/* The actions of the last event as one word: S K D P A U for each kind. */
-static const char *acts(const struct rig *r)
-{
-    static char text[65];
-
-    for (size_t i = 0; i < r->n; i++)
-        text[i] = "SKDPAU"[r->a[i].kind];
-    text[r->n] = '\0';
-    return text;
-}
-
-static struct ps_event push(uint32_t w, uint32_t k, uint64_t clock)
-{
-    return (struct ps_event){
-        .kind = PS_EV_PUSH, .worker = w, .chunk = k, .clock = clock, .samples = 10 + w
-    };
-}
-
 static struct rig started(bool two_phase)
 {
-    struct rig r = rig_make(two_phase);
-
-    for (uint32_t w = 0; w < W; w++)
-        cr_assert_eq(feed(&r, (struct ps_event){ .kind = PS_EV_JOINED, .worker = w }), VB_OK);
-    for (uint32_t k = 0; k < K; k++) {
-        cr_assert_eq(feed(&r, (struct ps_event){ .kind = PS_EV_INIT, .chunk = k }), VB_OK);
-        cr_assert_str_eq(acts(&r), "SU");
-        cr_assert_eq(r.a[1].clock, 0);
-    }
-    return r;
+    return rig_started(
+        (struct ps_engine_params){ .nworkers = W, .nchunks = K, .two_phase = two_phase });
 }
 
 Test(engine, a_step_is_applied_when_the_last_live_worker_has_pushed)
@@ -112,7 +60,7 @@ Test(engine, a_duplicate_or_late_push_is_dropped_and_counted)
 
 Test(engine, what_no_honest_peer_sends_is_refused_and_changes_nothing)
 {
-    struct rig r = rig_make(false);
+    struct rig r = rig_make((struct ps_engine_params){ .nworkers = W, .nchunks = K });
 
     cr_assert_eq(feed(&r, push(0, 0, 0)), VB_PROTO); /* not in */
     r = started(false);
@@ -128,7 +76,7 @@ Test(engine, what_no_honest_peer_sends_is_refused_and_changes_nothing)
 
 Test(engine, nothing_is_pushed_or_read_before_the_first_value)
 {
-    struct rig r = rig_make(false);
+    struct rig r = rig_make((struct ps_engine_params){ .nworkers = W, .nchunks = K });
 
     cr_assert_eq(feed(&r, (struct ps_event){ .kind = PS_EV_JOINED, .worker = 0 }), VB_OK);
     cr_assert_eq(feed(&r, push(0, 0, 0)), VB_PROTO);
@@ -274,4 +222,102 @@ Test(engine, random_schedules_apply_every_step_once)
 {
     for (uint64_t seed = 0; seed < 300; seed++)
         random_schedule(seed);
+}
+
+static bool same_action(const struct ps_action *a, const struct ps_action *b)
+{
+    return a->kind == b->kind && a->worker == b->worker && a->chunk == b->chunk &&
+           a->clock == b->clock && a->samples == b->samples && a->updates == b->updates &&
+           a->behind == b->behind && a->ahead == b->ahead && a->value == b->value;
+}
+
+/* Two engines, the same events: the same actions, statuses and answers. */
+static void same_schedule(uint64_t seed)
+{
+    enum { STEPS = 3000 };
+    static uint64_t memory[2][1024];
+    const struct ps_engine_params p[2] = {
+        { .nworkers = W, .nchunks = K, .two_phase = seed % 2 == 0 },
+        { .nworkers = W, .nchunks = K, .two_phase = seed % 2 == 0, .mode = PS_SSP }
+    };
+    struct ps_engine *e[2];
+    struct ps_action a[2][RIG_ACTIONS];
+    size_t n[2] = { 0 };
+    uint32_t applied = 0;
+
+    for (int i = 0; i < 2; i++)
+        e[i] = ps_engine_init(memory[i], &p[i]);
+    for (uint64_t i = 0; i < STEPS; i++) {
+        const uint64_t x = vb_random_u64(seed, 7, i);
+        static const enum ps_event_kind kind[] = { PS_EV_PUSH, PS_EV_PUSH,     PS_EV_PUSH,
+                                                   PS_EV_PUSH, PS_EV_JOINED,   PS_EV_INIT,
+                                                   PS_EV_READ, PS_EV_FINISHED, PS_EV_LOST,
+                                                   PS_EV_TICK, PS_EV_REDUCED,  PS_EV_BOUND };
+        const uint32_t which = (x & 255) < 240 ? x % 6 : x % VB_ARRAY_LEN(kind);
+        struct ps_event ev = { .kind = kind[which],
+                               .worker = (x >> 8) % W,
+                               .chunk = (x >> 16) % K,
+                               .clock = ps_engine_minimum(e[0]) + (x >> 24) % 2,
+                               .count = (x >> 32) % 8,
+                               .samples = (x >> 40) % 100,
+                               .value = 2.0f };
+
+        if (i % 5 == 0)
+            ev.kind = PS_EV_REDUCED;
+        const enum vb_st st[2] = { ps_engine_step(e[0], &ev, a[0], &n[0]),
+                                   ps_engine_step(e[1], &ev, a[1], &n[1]) };
+        uint32_t whom[2] = { 0 };
+        uint64_t clock[2] = { 0 };
+
+        cr_assert_eq(st[0], st[1]);
+        cr_assert_eq(n[0], n[1]);
+        for (size_t j = 0; j < n[0]; j++)
+            cr_assert(same_action(&a[0][j], &a[1][j]));
+        cr_assert_eq(ps_engine_missing(e[0], &whom[0], &clock[0]),
+                     ps_engine_missing(e[1], &whom[1], &clock[1]));
+        cr_assert(whom[0] == whom[1] && clock[0] == clock[1]);
+        for (size_t j = 0; j < n[0]; j++)
+            applied += a[0][j].kind == PS_ACT_APPLY;
+    }
+    cr_assert_eq(ps_engine_dropped(e[0]), ps_engine_dropped(e[1]));
+    cr_assert_eq(memcmp(ps_engine_staleness(e[0]), ps_engine_staleness(e[1]),
+                        PS_STALENESS_BUCKETS * sizeof(uint64_t)),
+                 0);
+    cr_assert(applied > 10, "schedule %lu did nothing", seed);
+}
+
+Test(engine, a_staleness_of_0_is_sync)
+{
+    for (uint64_t seed = 0; seed < 200; seed++)
+        same_schedule(seed);
+}
+
+Test(engine, it_says_for_whom_each_worker_waits)
+{
+    struct rig r = started(false);
+    uint32_t w = 9;
+    uint64_t clock = 9;
+
+    GIVES(&r, push(2, 1, 0), "K");
+    cr_assert(ps_engine_waits(r.e, 2, &w, &clock));
+    cr_assert_eq(w, 0);
+    GIVES(&r, push(0, 1, 0), "K");
+    cr_assert(ps_engine_waits(r.e, 2, &w, &clock));
+    cr_assert_eq(w, 1);
+    cr_assert(!ps_engine_waits(r.e, 1, &w, &clock));
+    GIVES(&r, lost(1), "AU");
+    cr_assert(!ps_engine_waits(r.e, 2, &w, &clock));
+    cr_assert_eq(ps_engine_staleness(r.e)[0], 2);
+}
+
+Test(engine, what_comes_from_a_lost_worker_has_no_effect)
+{
+    struct rig r = started(false);
+
+    GIVES(&r, lost(1), "");
+    GIVES(&r, push(1, 0, 0), "D");
+    GIVES(&r, want(1, 0, 0), "");
+    GIVES(&r, tick(1, 0, 0), "");
+    GIVES(&r, finish(1, 0, 0), "");
+    cr_assert_eq(ps_engine_dropped(r.e), 1);
 }
