@@ -16,7 +16,7 @@ static bool set_ok(const struct ps_engine *e, const struct ps_event *ev)
 {
     bool any = false;
 
-    if (!ps_rule_set_next(ev->clock, e->step) || ev->set == NULL ||
+    if (ev->set == NULL ||
         (e->p.nworkers % 64 != 0 && ev->set[e->words - 1] >> (e->p.nworkers % 64) != 0))
         return false;
     for (uint32_t k = 0; k < e->p.nchunks; k++)
@@ -51,8 +51,8 @@ static void drop_others(struct ps_engine *e, uint32_t k, const uint64_t *set, st
 
 enum vb_st backup_on_set(struct ps_engine *e, const struct ps_event *ev, struct out *o)
 {
-    if (ev->clock < e->step)
-        return VB_OK; /* twice */
+    if (!ps_rule_set_next(ev->clock, e->step))
+        return ev->clock < e->step ? VB_OK : VB_PROTO; /* twice, or out of order */
     if (!set_ok(e, ev))
         return VB_PROTO;
     e->step++;
