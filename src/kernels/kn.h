@@ -9,49 +9,63 @@
 #ifndef KERNELS_KN_H
 #define KERNELS_KN_H
 
+#include "kernels/optim.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 enum { KN_SUM_MAX = 1024 }; /* most gradients in one sum */
 
-enum kn_opt_kind { KN_SGD, KN_MOMENTUM, KN_ADAM };
+/* What a gradient is made of. Sums are in float whatever it is. */
+enum kn_type { KN_F32, KN_F16, KN_BF16 };
 
-/*
- * One optimizer step. With g = scale * (tree sum of the gradients):
- *   sgd       w -= rate * g
- *   momentum  m = beta1 * m + g;  w -= rate * m                       (Polyak 1964; no dampening)
- *   adam      m = beta1 * m + (1 - beta1) * g;  v = beta2 * v + (1 - beta2) * (g * g)
- *             w -= rate_t * m / (sqrt(v) * inv_c2 + eps)           (Kingma & Ba 2015, algorithm 1)
- *             where rate_t = rate / (1 - beta1^t), inv_c2 = 1 / sqrt(1 - beta2^t), t from 1
- * All in float, each operation rounded once, in the order written (left to right).
- */
-struct kn_opt {
-    enum kn_opt_kind kind;
-    float rate, beta1, beta2, eps;
+struct kn_grads {
+    enum kn_type type;
+    size_t n; /* 1 to KN_SUM_MAX arrays */
+    union {
+        const float *const *f32;
+        const uint16_t *const *half; /* KN_F16, KN_BF16 */
+    };
 };
 
-/* Floats of optimizer state per parameter: 0, 1 (m), 2 (m then v, each n long). */
-size_t kn_opt_state(enum kn_opt_kind kind);
-
-/* What differs from step to step; made by kn_opt_step in double, then rounded once to float. */
-struct kn_step {
-    float scale;          /* 1 / samples; 0 when there are none */
-    float rate_t, inv_c2; /* adam */
-};
-struct kn_step kn_opt_step(const struct kn_opt *o, uint64_t t, uint64_t samples);
+enum {
+    KN_SQ_GROUP = 16
+}; /* floats in one sum of squares: what variables and chunks are aligned to */
 
 struct kn_ops {
-    const char *name; /* "ref", "avx2" */
+    const char *name; /* "ref", "avx2", "avx512" */
 
     /*
      * The one sum and the optimizer in one pass: every gradient is read once, every parameter and
      * state read and written once. g[0..ng) are added as a binary tree over neighbours: (g0 + g1) +
      * (g2 + g3) ...; where a level is odd its last node passes up unchanged. ng >= 1. m, v: state
-     * arrays of n (NULL where the optimizer has none).
+     * arrays of n (NULL where the optimizer has none). Formulas: optim.h.
      */
     void (*apply)(float *restrict w, float *restrict m, float *restrict v, const float *const *g,
                   size_t ng, const struct kn_opt *o, const struct kn_step *s, size_t n);
+    /* The same for gradients of any type: 16-bit ones are widened block by block, then added. */
+    void (*apply_any)(float *restrict w, float *restrict m, float *restrict v,
+                      const struct kn_grads *g, const struct kn_opt *o, const struct kn_step *s,
+                      size_t n);
+
+    /*
+     * Sums of squares of elements [at, at + n): one double per KN_SQ_GROUP of them from `at` on (the
+     * last group may be short), (x0^2 + x8^2) + (x4^2 + x12^2) ... as a tree over halves. sq: of
+     * scale * (tree sum). lamb_sq: of w and of lamb's u as optim.h has it; changes no state. For the
+     * sum over all groups: kn_sq_norm, kn_lamb_norms.
+     */
+    void (*sq)(double *restrict out, const struct kn_grads *g, float scale, size_t at, size_t n);
+    void (*lamb_sq)(double *restrict w_out, double *restrict u_out, const float *restrict w,
+                    const float *restrict m, const float *restrict v, const struct kn_grads *g,
+                    const struct kn_opt *o, const struct kn_step *s, size_t at, size_t n);
+
+    /* No infinity and no NaN in x[0..n). */
+    bool (*all_finite)(const void *x, enum kn_type type, size_t n);
+    /* To and from 16 bits (KN_F16, KN_BF16): nearest, ties to even; overflow gives infinity; a NaN
+     * stays a NaN with its sign. widen is exact. */
+    void (*narrow)(uint16_t *restrict y, const float *restrict x, enum kn_type type, size_t n);
+    void (*widen)(float *restrict y, const uint16_t *restrict x, enum kn_type type, size_t n);
 
     /* y[i] += x[i] */
     void (*add)(float *restrict y, const float *restrict x, size_t n);
@@ -68,11 +82,28 @@ struct kn_ops {
                     size_t n);
 };
 
-extern const struct kn_ops kn_ref;  /* the definition: plain C, no vector flags */
-extern const struct kn_ops kn_avx2; /* the same source built for AVX2; only where the CPU has it */
+extern const struct kn_ops kn_ref;    /* the definition: plain C, no vector flags */
+extern const struct kn_ops kn_avx2;   /* the same source built for AVX2; only where the CPU has it,
+                                    * with F16C */
+extern const struct kn_ops kn_avx512; /* and for AVX-512 F, BW, DQ, VL */
+/* Whether this CPU has what a table is built for. */
+bool kn_can_run(const struct kn_ops *k);
 
-/* The best table for this CPU. VB_KERNELS=ref|avx2 forces one (an impossible one is ignored). */
+/* The best table for this CPU. VB_KERNELS=ref|avx2|avx512 forces one (an impossible one is ignored). */
 const struct kn_ops *kn_best(void);
+
+/*
+ * sum += squares of the n scaled sums of g: what the global norm is made of. The sum is exact over groups
+ * of KN_SQ_GROUP elements, each a double rounded in a fixed order. So when pieces begin at multiples
+ * of KN_SQ_GROUP of the line (chunks and variables do), the total has the same bits for any cut into
+ * chunks, lanes and ps, merged in any order.
+ */
+void kn_sq_norm(struct kn_exact *sum, const struct kn_ops *k, const struct kn_grads *g, float scale,
+                size_t n);
+/* w_sum += squares of w, u_sum += squares of lamb's u, for a piece of one variable; the same holds. */
+void kn_lamb_norms(struct kn_exact *w_sum, struct kn_exact *u_sum, const struct kn_ops *k,
+                   const float *w, const float *m, const float *v, const struct kn_grads *g,
+                   const struct kn_opt *o, const struct kn_step *s, size_t n);
 
 /*
  * loss[0] = sum over rows of -log softmax(x[r])[label[r]]; the sum over rows is in index order, in

@@ -4,14 +4,18 @@
 
 #include "kernels/kn.h"
 
-static inline size_t tables(const struct kn_ops *out[2])
+enum { TABLES_MAX = 3 };
+
+static inline size_t tables(const struct kn_ops *out[TABLES_MAX])
 {
     size_t n = 0;
 
     out[n++] = &kn_ref;
 #if defined(__x86_64__)
-    if (__builtin_cpu_supports("avx2"))
+    if (kn_can_run(&kn_avx2))
         out[n++] = &kn_avx2;
+    if (kn_can_run(&kn_avx512))
+        out[n++] = &kn_avx512;
 #endif
     return n;
 }

@@ -108,7 +108,7 @@ static void check(const struct kn_ops *k, const struct kn_opt *o, size_t ng, siz
 
 Test(apply, every_table_and_optimizer_gives_the_formulas_bits)
 {
-    const struct kn_ops *table[2];
+    const struct kn_ops *table[TABLES_MAX];
 
     fill(&gradient[0][0], sizeof(gradient) / sizeof(float), 2);
     for (size_t k = 0, nk = tables(table); k < nk; k++)
@@ -120,7 +120,7 @@ Test(apply, every_table_and_optimizer_gives_the_formulas_bits)
 
 Test(apply, many_gradients_make_the_same_tree)
 {
-    const struct kn_ops *table[2];
+    const struct kn_ops *table[TABLES_MAX];
     static const size_t many[] = { 31, 63, 64, 100, 255, 511, 512, 1000, 1023, 1024 };
 
     fill(&gradient[0][0], sizeof(gradient) / sizeof(float), 3);
@@ -131,7 +131,7 @@ Test(apply, many_gradients_make_the_same_tree)
 
 Test(apply, every_offset_from_alignment_is_fine)
 {
-    const struct kn_ops *table[2];
+    const struct kn_ops *table[TABLES_MAX];
 
     fill(&gradient[0][0], sizeof(gradient) / sizeof(float), 4);
     for (size_t k = 0, nk = tables(table); k < nk; k++)
@@ -143,7 +143,7 @@ Test(apply, every_offset_from_alignment_is_fine)
 
 Test(apply, not_a_number_and_infinity_pass_through_alone)
 {
-    const struct kn_ops *table[2];
+    const struct kn_ops *table[TABLES_MAX];
 
     for (size_t k = 0, nk = tables(table); k < nk; k++)
         for (size_t o = 0; o < VB_ARRAY_LEN(opts); o++)

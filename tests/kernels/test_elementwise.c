@@ -39,7 +39,7 @@ static void same(const struct kn_ops *k, size_t at, size_t n)
 
 Test(elementwise, add_adds)
 {
-    const struct kn_ops *table[2], *k;
+    const struct kn_ops *table[TABLES_MAX], *k;
 
     EACH_CASE(k, at, n)
     {
@@ -54,7 +54,7 @@ Test(elementwise, add_adds)
 
 Test(elementwise, relu_and_its_gradient_also_work_in_place)
 {
-    const struct kn_ops *table[2], *k;
+    const struct kn_ops *table[TABLES_MAX], *k;
 
     EACH_CASE(k, at, n)
     {
@@ -83,7 +83,7 @@ Test(elementwise, relu_and_its_gradient_also_work_in_place)
 
 Test(elementwise, bytes_become_normalised_floats)
 {
-    const struct kn_ops *table[2], *k;
+    const struct kn_ops *table[TABLES_MAX], *k;
 
     EACH_CASE(k, at, n)
     {
@@ -98,7 +98,7 @@ Test(elementwise, bytes_become_normalised_floats)
 
 Test(elementwise, bias_is_added_to_every_row_also_in_place)
 {
-    const struct kn_ops *table[2];
+    const struct kn_ops *table[TABLES_MAX];
     static const size_t cols_of[] = { 1, 3, 8, 9, 10, 33, 128 };
 
     fill();
@@ -120,7 +120,7 @@ Test(elementwise, bias_is_added_to_every_row_also_in_place)
 
 Test(elementwise, column_sums_add_rows_in_order)
 {
-    const struct kn_ops *table[2];
+    const struct kn_ops *table[TABLES_MAX];
     static const size_t cols_of[] = { 1, 3, 8, 9, 10, 33, 128 };
 
     fill();
@@ -145,7 +145,7 @@ Test(elementwise, column_sums_add_rows_in_order)
 
 Test(elementwise, the_chosen_table_is_one_this_cpu_can_run)
 {
-    const struct kn_ops *table[2];
+    const struct kn_ops *table[TABLES_MAX];
     const size_t n = tables(table);
 
     cr_assert_eq(kn_best(), table[n - 1]);
