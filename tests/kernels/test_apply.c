@@ -10,12 +10,52 @@
 #include <string.h>
 
 enum { N_MAX = 4200, G_MAX = 17 };
-static const size_t sizes[] = { 0,  1,  3,   7,   8,   9,    31,   32,   33,  63,
-                                64, 65, 511, 512, 513, 1023, 1025, 4096, 4097 };
+#define NORM 0.75f
+#define TRUST 1.25f
+static const size_t sizes[] = { 0,  1,   7,   8,   9,   31,  32,  33,   63,   64,
+                                65, 255, 256, 257, 511, 512, 513, 1025, 4096, 4099 };
 static const struct kn_opt opts[] = {
     { .kind = KN_SGD, .rate = 0.1f },
     { .kind = KN_MOMENTUM, .rate = 0.05f, .beta1 = 0.9f },
     { .kind = KN_ADAM, .rate = 0.001f, .beta1 = 0.9f, .beta2 = 0.999f, .eps = 1e-8f },
+    { .kind = KN_NESTEROV, .rate = 0.05f, .beta1 = 0.9f },
+    { .kind = KN_ADAGRAD, .rate = 0.01f, .eps = 1e-10f },
+    { .kind = KN_RMSPROP, .rate = 0.01f, .beta2 = 0.99f, .eps = 1e-8f },
+    { .kind = KN_ADAMW,
+      .rate = 0.001f,
+      .beta1 = 0.9f,
+      .beta2 = 0.99f,
+      .eps = 1e-8f,
+      .weight_decay = 0.01f },
+    { .kind = KN_FTRL, .rate = 0.1f, .beta = 1.0f, .l1 = 0.001f, .l2 = 0.1f },
+    { .kind = KN_LAMB,
+      .rate = 0.001f,
+      .beta1 = 0.9f,
+      .beta2 = 0.99f,
+      .eps = 1e-6f,
+      .weight_decay = 0.01f },
+    { .kind = KN_SUM },
+};
+/* What only changes the gradient. */
+static const struct kn_opt more[] = {
+    { .kind = KN_SGD, .rate = 0.1f, .weight_decay = 0.02f },
+    { .kind = KN_MOMENTUM, .rate = 0.05f, .beta1 = 0.9f, .clip_value = 0.25f },
+    { .kind = KN_ADAM,
+      .rate = 0.001f,
+      .beta1 = 0.9f,
+      .beta2 = 0.999f,
+      .eps = 1e-8f,
+      .weight_decay = 0.1f,
+      .clip_value = 0.25f },
+    { .kind = KN_FTRL, .rate = 0.1f, .beta = 1.0f, .l1 = 0.001f, .weight_decay = 0.5f },
+    { .kind = KN_ADAMW,
+      .rate = 0.001f,
+      .beta1 = 0.9f,
+      .beta2 = 0.99f,
+      .eps = 1e-8f,
+      .weight_decay = 0.01f,
+      .clip_value = 0.125f },
+    { .kind = KN_SUM, .weight_decay = 0.5f, .clip_value = 0.5f },
 };
 
 struct state {
@@ -47,33 +87,94 @@ static float tree(const float *leaf, size_t n)
     return node[0];
 }
 
+static float adam_direction(const struct kn_opt *o, uint64_t t, float g, float *m, float *v,
+                            float factor)
+{
+    const float inv_c2 = (float)(1.0 / sqrt(1.0 - pow((double)o->beta2, (double)t)));
+
+    *m = o->beta1 * *m + (1.0f - o->beta1) * g;
+    *v = o->beta2 * *v + (1.0f - o->beta2) * (g * g);
+    return (factor * *m) / (sqrtf(*v) * inv_c2 + o->eps);
+}
+
+static void ftrl_one(const struct kn_opt *o, float g, float *w, float *m, float *v)
+{
+    const float q = *m + g * g;
+
+    *v = (*v + g) - ((sqrtf(q) - sqrtf(*m)) / o->rate) * *w;
+    *m = q;
+    *w = ((*v < 0.0f ? -o->l1 : o->l1) - *v) / ((o->beta + sqrtf(q)) / o->rate + o->l2);
+    if (*v >= -o->l1 && *v <= o->l1)
+        *w = 0.0f;
+}
+
 /* One element, from the papers. */
 static void step_one(const struct kn_opt *o, uint64_t t, float g, float *w, float *m, float *v)
 {
-    if (o->kind == KN_SGD) {
+    const double c1 = 1.0 - pow((double)o->beta1, (double)t), rate = (double)o->rate;
+
+    switch (o->kind) {
+    case KN_SGD:
         *w = *w - o->rate * g;
-    } else if (o->kind == KN_MOMENTUM) {
+        return;
+    case KN_MOMENTUM:
         *m = o->beta1 * *m + g;
         *w = *w - o->rate * *m;
-    } else {
-        const float rate_t = (float)((double)o->rate / (1.0 - pow((double)o->beta1, (double)t)));
-        const float inv_c2 = (float)(1.0 / sqrt(1.0 - pow((double)o->beta2, (double)t)));
+        return;
+    case KN_NESTEROV:
+        *m = o->beta1 * *m + g;
+        *w = *w - o->rate * (g + o->beta1 * *m);
+        return;
+    case KN_ADAGRAD:
+        *m = *m + g * g;
+        *w = *w - (o->rate * g) / (sqrtf(*m) + o->eps);
+        return;
+    case KN_RMSPROP:
+        *m = o->beta2 * *m + (1.0f - o->beta2) * (g * g);
+        *w = *w - (o->rate * g) / (sqrtf(*m) + o->eps);
+        return;
+    case KN_ADAM:
+        *w = *w - adam_direction(o, t, g, m, v, (float)(rate / c1));
+        return;
+    case KN_ADAMW:
+        *w = (float)(1.0 - rate * (double)o->weight_decay) * *w;
+        *w = *w - adam_direction(o, t, g, m, v, (float)(rate / c1));
+        return;
+    case KN_FTRL:
+        ftrl_one(o, g, w, m, v);
+        return;
+    case KN_LAMB: {
+        const float u = adam_direction(o, t, g, m, v, (float)(1.0 / c1)) + o->weight_decay * *w;
 
-        *m = o->beta1 * *m + (1.0f - o->beta1) * g;
-        *v = o->beta2 * *v + (1.0f - o->beta2) * (g * g);
-        *w = *w - (rate_t * *m) / (sqrtf(*v) * inv_c2 + o->eps);
+        *w = *w - (o->rate * TRUST) * u;
+        return;
+    }
+    case KN_SUM:
+        *w = g;
+        return;
     }
 }
 
+static float gradient_one(const struct kn_opt *o, float sum, float w)
+{
+    const bool own = o->kind == KN_ADAMW || o->kind == KN_LAMB || o->kind == KN_SUM;
+    float g = NORM * ((float)(1.0 / 48.0) * sum);
+
+    if (o->clip_value != 0.0f)
+        g = fmaxf(fminf(g, o->clip_value), -o->clip_value);
+    return o->weight_decay != 0.0f && !own ? g + o->weight_decay * w : g;
+}
+
 static void step_all(const struct kn_opt *o, uint64_t t, const float *const *g, size_t ng,
-                     float scale, size_t at, size_t n)
+                     size_t at, size_t n)
 {
     for (size_t i = at; i < at + n; i++) {
         float leaf[KN_SUM_MAX];
 
         for (size_t k = 0; k < ng; k++)
             leaf[k] = g[k][i - at];
-        step_one(o, t, scale * tree(leaf, ng), &want.w[i], &want.m[i], &want.v[i]);
+        step_one(o, t, gradient_one(o, tree(leaf, ng), want.w[i]), &want.w[i], &want.m[i],
+                 &want.v[i]);
     }
 }
 
@@ -94,13 +195,15 @@ static void check(const struct kn_ops *k, const struct kn_opt *o, size_t ng, siz
 
     state_init();
     for (uint64_t t = 1; t <= 3; t++) {
-        const struct kn_step s = kn_opt_step(o, t, 48);
+        struct kn_step s = kn_opt_step(o, t, 48);
 
+        s.norm = NORM;
+        s.trust = TRUST;
         for (size_t i = 0; i < ng; i++)
             g[i] = &gradient[0][0] + i * n + (size_t)t * 5 + (at + i) % 3;
         k->apply(got.w + at, nstate > 0 ? got.m + at : NULL, nstate > 1 ? got.v + at : NULL, g, ng,
                  o, &s, n);
-        step_all(o, t, g, ng, (float)(1.0 / 48.0), at, n);
+        step_all(o, t, g, ng, at, n);
     }
     cr_assert(memcmp(&got, &want, sizeof(got)) == 0, "%s: optimizer %d, %zu gradients, %zu at %zu",
               k->name, (int)o->kind, ng, n, at);
@@ -116,6 +219,18 @@ Test(apply, every_table_and_optimizer_gives_the_formulas_bits)
             for (size_t i = 0; i < VB_ARRAY_LEN(sizes); i++)
                 for (size_t ng = 1; ng <= G_MAX; ng++)
                     check(table[k], &opts[o], ng, (i + ng) % 4, sizes[i]);
+}
+
+Test(apply, decay_and_clipping_change_the_gradient_alone)
+{
+    const struct kn_ops *table[TABLES_MAX];
+
+    fill(&gradient[0][0], sizeof(gradient) / sizeof(float), 5);
+    for (size_t k = 0, nk = tables(table); k < nk; k++)
+        for (size_t o = 0; o < VB_ARRAY_LEN(more); o++)
+            for (size_t i = 0; i < VB_ARRAY_LEN(sizes); i++)
+                for (size_t ng = 1; ng <= 6; ng++)
+                    check(table[k], &more[o], ng, (i + ng) % 4, sizes[i]);
 }
 
 Test(apply, many_gradients_make_the_same_tree)
