@@ -4,7 +4,7 @@
  *
  *   f16, bf16  2 bytes each, rounded to nearest even, cut off at the format's largest number
  *   int8       multiples of a scale, max |x| / 127 of each KN_INT8_BLOCK, rounded to nearest even
- *   onebit     a bit each: x >= 0; and for each KN_ONEBIT_BLOCK the mean of either kind
+ *   onebit     a bit each: its sign; and for each KN_ONEBIT_BLOCK the mean of either kind
  *   topk       the k largest |x|, of equal ones the first, with 32-bit indices (Aji & Heafield 2017)
  *   randomk    k of them chosen by seed, chunk and clock, which both ends know: only values travel
  *

@@ -1,8 +1,9 @@
 /*
  * codec_int8.c - a float per block, then a byte per element.
  *
- * The residual x - q * scale is exact: for |q| >= 2 the two are within a factor of 2 of each other
- * (Sterbenz 1974), for |q| = 1 that is made sure of, for 0 nothing is subtracted.
+ * The residual x - q * scale is exact: for q = 0 nothing is subtracted, else the two are within a factor
+ * of 2 of each other (Sterbenz 1974); for |q| = 1 because a quotient of 0.5 becomes 0, so that |x| is
+ * more than scale / 2.
  */
 #include "kernels/codec_priv.h"
 
@@ -29,14 +30,22 @@ static bool scale_ok(float scale)
     return scale >= 0.0f && isfinite((float)STEPS * scale);
 }
 
+/* Without the sign the bits of a float are in the order of its size, and integers have a fast maximum. */
 static float scale_of(const float *x, size_t n)
 {
-    float most = 0.0f;
+    int32_t most = 0;
+    float scale;
 
-    for (size_t i = 0; i < n; i++)
-        most = VB_MAX(most, fabsf(x[i]));
-    most /= (float)STEPS;
-    return scale_ok(most) ? most : nextafterf(most, 0.0f);
+    for (size_t i = 0; i < n; i++) {
+        int32_t bits;
+
+        memcpy(&bits, &x[i], sizeof(bits));
+        bits &= INT32_MAX;
+        most = VB_MAX(most, bits);
+    }
+    memcpy(&scale, &most, sizeof(scale));
+    scale /= (float)STEPS;
+    return scale_ok(scale) ? scale : nextafterf(scale, 0.0f);
 }
 
 static void encode_block(int8_t *dst, float *x, float scale, size_t n)
@@ -46,10 +55,9 @@ static void encode_block(int8_t *dst, float *x, float scale, size_t n)
     for (size_t i = 0; i < n; i++) {
         const float near = (x[i] / scale + round) - round;
         const float low = VB_MAX(near, -(float)STEPS), q = VB_MIN(low, (float)STEPS);
-        const float at = 2.0f * fabsf(x[i]) < scale ? 0.0f : q;
 
-        dst[i] = (int8_t)at;
-        x[i] -= at * scale;
+        dst[i] = (int8_t)q;
+        x[i] -= q * scale;
     }
 }
 

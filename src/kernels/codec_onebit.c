@@ -1,5 +1,5 @@
-/* codec_onebit.c - two means per block, of what is below 0 and of the rest; then a bit per element, the
- * first in the lowest bit, unused ones 0. */
+/* codec_onebit.c - two means per block, of what has the sign and of the rest; then a bit per element, 0
+ * for the sign, the first in the lowest bit, unused ones 0. */
 #include "kernels/codec_priv.h"
 
 #include "base/util.h"
@@ -7,10 +7,11 @@
 #include <math.h>
 #include <string.h>
 
+enum { LANES = 8 };
 _Static_assert(KN_ONEBIT_BLOCK % 8 == 0, "blocks begin with a byte");
 
 struct means {
-    float of[2]; /* below 0; 0 and above */
+    float of[2]; /* with the sign; without */
 };
 
 static size_t blocks_of(size_t n)
@@ -28,32 +29,67 @@ static size_t onebit_bytes(const struct kn_codec *c, size_t n)
     return blocks_of(n) * sizeof(struct means) + bit_bytes(n);
 }
 
+/* All bits when x has the sign, else none: choosing by it needs no branch, and signs are random. */
+static inline int32_t sign_mask(float x)
+{
+    int32_t bits;
+
+    memcpy(&bits, &x, sizeof(bits));
+    return bits < 0 ? -1 : 0;
+}
+
+static inline float masked(float x, int32_t mask)
+{
+    int32_t bits;
+
+    memcpy(&bits, &x, sizeof(bits));
+    bits &= mask;
+    memcpy(&x, &bits, sizeof(x));
+    return x;
+}
+
+/* Adds LANES elements or fewer; element i goes to lane i, so that no sum waits for the one before. */
+static inline void add_lanes(double sum[2][LANES], const float *x, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        sum[0][i] += (double)masked(x[i], sign_mask(x[i]));
+        sum[1][i] += (double)masked(x[i], ~sign_mask(x[i]));
+    }
+}
+
 static struct means means_of(const float *x, size_t n)
 {
-    double sum[2] = { 0.0, 0.0 };
-    size_t count[2] = { 0, 0 };
-    struct means m = { { 0.0f, 0.0f } };
+    double sum[2][LANES] = { { 0.0 } }, total[2] = { 0.0, 0.0 };
+    const size_t whole = n - n % LANES;
+    uint32_t downs = 0;
 
-    for (size_t i = 0; i < n; i++) {
-        const bool up = x[i] >= 0.0f;
-
-        sum[up] += (double)x[i];
-        count[up]++;
+    for (size_t at = 0; at < whole; at += LANES)
+        add_lanes(sum, x + at, LANES);
+    add_lanes(sum, x + whole, n - whole);
+    for (size_t i = 0; i < n; i++)
+        downs -= (uint32_t)sign_mask(x[i]);
+    for (size_t i = 0; i < LANES; i++) {
+        total[0] += sum[0][i];
+        total[1] += sum[1][i];
     }
-    for (size_t up = 0; up < 2; up++)
-        if (count[up] > 0)
-            m.of[up] = (float)(sum[up] / (double)count[up]);
-    return m;
+    return (struct means){ { downs > 0 ? (float)(total[0] / (double)downs) : 0.0f,
+                             downs < n ? (float)(total[1] / (double)(n - downs)) : 0.0f } };
 }
 
 static void encode_block(uint8_t *bits, float *x, const struct means *m, size_t n)
 {
-    memset(bits, 0, bit_bytes(n));
-    for (size_t i = 0; i < n; i++) {
-        const unsigned up = x[i] >= 0.0f;
+    for (size_t at = 0; at < n; at += 8) {
+        const size_t len = VB_MIN(n - at, (size_t)8);
+        uint32_t byte = 0;
 
-        bits[i / 8] = (uint8_t)(bits[i / 8] | up << i % 8);
-        x[i] -= m->of[up];
+        for (size_t i = 0; i < len; i++)
+            byte |= (1 + (uint32_t)sign_mask(x[at + i])) << i;
+        bits[at / 8] = (uint8_t)byte;
+    }
+    for (size_t i = 0; i < n; i++) {
+        const int32_t mask = sign_mask(x[i]);
+
+        x[i] -= masked(m->of[0], mask) + masked(m->of[1], ~mask);
     }
 }
 

@@ -29,9 +29,8 @@ struct kn_grads {
     };
 };
 
-enum {
-    KN_SQ_GROUP = 16
-}; /* floats in one sum of squares: what variables and chunks are aligned to */
+/* Floats in one sum of squares: what variables and chunks are aligned to. */
+enum { KN_SQ_GROUP = 16 };
 
 struct kn_ops {
     const char *name; /* "ref", "avx2", "avx512" */
@@ -82,10 +81,9 @@ struct kn_ops {
                     size_t n);
 };
 
-extern const struct kn_ops kn_ref;    /* the definition: plain C, no vector flags */
-extern const struct kn_ops kn_avx2;   /* the same source built for AVX2; only where the CPU has it,
-                                    * with F16C */
-extern const struct kn_ops kn_avx512; /* and for AVX-512 F, BW, DQ, VL */
+extern const struct kn_ops kn_ref; /* the definition: plain C, no vector flags */
+/* The same source built for AVX2 and F16C, and for AVX-512 (F, BW, DQ, VL) too; not on every CPU. */
+extern const struct kn_ops kn_avx2, kn_avx512;
 /* Whether this CPU has what a table is built for. */
 bool kn_can_run(const struct kn_ops *k);
 
