@@ -89,7 +89,8 @@ struct tp_backend {
     /* Optional. The link's failed flag has just been set; thread: any. */
     void (*fail)(struct tp_link *l);
     /* Optional, map only: contract in tp.h. */
-    enum vb_st (*map)(struct tp_link *l, uint32_t id, uint64_t bytes, void *at, const void **out);
+    enum vb_st (*map)(struct tp_link *l, uint32_t id, uint64_t offset, uint64_t bytes, void *at,
+                      const void **out);
 
     /* Contract of tp_send; arguments are checked, the link is not failed. The back end ends the op by
      * tp_port_done, at once (then it runs in the next progress) or later. */

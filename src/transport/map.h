@@ -110,7 +110,8 @@ void map_peer_drop(struct map_peer *peer, unsigned channels);
 /* map_offer.c */
 enum vb_st map_offer(struct tp_link *l, struct tp_offer *offer_out);
 enum vb_st map_connect(struct tp_link *l, const struct tp_offer *peer);
-enum vb_st map_region(struct tp_link *l, uint32_t id, uint64_t bytes, void *at, const void **out);
+enum vb_st map_region(struct tp_link *l, uint32_t id, uint64_t offset, uint64_t bytes, void *at,
+                      const void **out);
 
 /* map_ring.c */
 enum vb_st map_send(struct tp_port *p, struct tp_link *l, unsigned channel, struct tp_op *op);

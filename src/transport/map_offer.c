@@ -81,7 +81,7 @@ static enum vb_st take_region(int fd, uint64_t bytes, struct tp_region *r)
     enum vb_st st = tp_mem_check(TP_MEM_REGION, fd, bytes);
 
     if (st == VB_OK)
-        st = tp_mem_map(TP_MEM_REGION, fd, bytes, NULL, &r->base);
+        st = tp_mem_map(TP_MEM_REGION, fd, 0, bytes, NULL, &r->base);
     if (st != VB_OK)
         return st;
     r->bytes = bytes;
@@ -99,14 +99,14 @@ static enum vb_st take_all(const struct map_offer *b, const int *fds, struct map
     if (st == VB_OK)
         st = tp_mem_check(TP_MEM_RING, *rings, rings_bytes);
     if (st == VB_OK)
-        st = tp_mem_map(TP_MEM_WORDS, fds[0], TP_WORDS_BYTES, NULL, &words);
+        st = tp_mem_map(TP_MEM_WORDS, fds[0], 0, TP_WORDS_BYTES, NULL, &words);
     if (st != VB_OK)
         return st;
     peer->words = words;
     for (; peer->nports < b->nports && st == VB_OK; peer->nports++)
         st = take_efd(efds[peer->nports], &peer->efd[peer->nports]);
     if (st == VB_OK)
-        st = tp_mem_map(TP_MEM_RING, *rings, rings_bytes, NULL, &peer->rings);
+        st = tp_mem_map(TP_MEM_RING, *rings, 0, rings_bytes, NULL, &peer->rings);
     for (; peer->nregions < b->nregions && st == VB_OK; peer->nregions++)
         st = take_region(regions[peer->nregions], b->region_bytes[peer->nregions],
                          &peer->region[peer->nregions]);
@@ -163,20 +163,23 @@ enum vb_st map_connect(struct tp_link *l, const struct tp_offer *peer)
     return VB_OK;
 }
 
-enum vb_st map_region(struct tp_link *l, uint32_t id, uint64_t bytes, void *at, const void **out)
+enum vb_st map_region(struct tp_link *l, uint32_t id, uint64_t offset, uint64_t bytes, void *at,
+                      const void **out)
 {
     const struct map_link *m = map_link_of(l);
     void *base;
 
     if (!atomic_load_explicit(&m->connected, memory_order_acquire) || id >= m->peer.nregions ||
-        m->peer.region[id].bytes != bytes || (uintptr_t)at % 4096 != 0)
+        !vb_inside(offset, bytes, m->peer.region[id].bytes) || offset % 4096 != 0 ||
+        (uintptr_t)at % 4096 != 0)
         return VB_INVAL;
     if (at == NULL) {
-        *out = m->peer.region[id].base;
+        *out = (const char *)m->peer.region[id].base + offset;
         return VB_OK;
     }
 
-    const enum vb_st st = tp_mem_map(TP_MEM_REGION, m->peer.region[id].fd, bytes, at, &base);
+    const enum vb_st st =
+        tp_mem_map(TP_MEM_REGION, m->peer.region[id].fd, offset, bytes, at, &base);
 
     if (st == VB_OK)
         *out = base;

@@ -174,13 +174,13 @@ void *tp_link_user(const struct tp_link *l);
 enum tp_way tp_link_way(const struct tp_link *l);
 
 /*
- * map only: the peer's region `id`, read-only: where connect has mapped it (NULL; stays until the
- * node closes), or mapped once more at `at`, address space that the caller has reserved: replaced, and
- * the caller's to unmap. `at` is page-aligned (huge regions: to 2 MiB).
- * VB_INVAL: not a connected map link, no such region, or another size than `bytes`. thread: set-up.
+ * map only: a part of the peer's region `id`, read-only: where connect has mapped it (NULL; stays until
+ * the node closes), or mapped once more at `at`, address space that the caller has reserved: replaced, and
+ * the caller's to unmap. `at` and offset are page-aligned (huge regions: to 2 MiB).
+ * VB_INVAL: not a connected map link, no such region, or it ends before. thread: set-up.
  */
-VB_MUST_CHECK enum vb_st tp_link_map(struct tp_link *l, uint32_t id, uint64_t bytes, void *at,
-                                     const void **addr_out);
+VB_MUST_CHECK enum vb_st tp_link_map(struct tp_link *l, uint32_t id, uint64_t offset,
+                                     uint64_t bytes, void *at, const void **addr_out);
 
 struct tp_link_stats {
     uint64_t sent_msgs, sent_bytes; /* bytes: payload */

@@ -138,12 +138,12 @@ enum tp_way tp_link_way(const struct tp_link *l)
     return (enum tp_way)w;
 }
 
-enum vb_st tp_link_map(struct tp_link *l, uint32_t id, uint64_t bytes, void *at,
+enum vb_st tp_link_map(struct tp_link *l, uint32_t id, uint64_t offset, uint64_t bytes, void *at,
                        const void **addr_out)
 {
     if (l->be->map == NULL)
         return VB_INVAL;
-    return l->be->map(l, id, bytes, at, addr_out);
+    return l->be->map(l, id, offset, bytes, at, addr_out);
 }
 
 struct tp_link_stats tp_link_stats(const struct tp_link *l)

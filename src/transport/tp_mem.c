@@ -109,11 +109,12 @@ enum vb_st tp_mem_check(enum tp_mem_kind kind, int fd, uint64_t bytes)
     return VB_OK;
 }
 
-enum vb_st tp_mem_map(enum tp_mem_kind kind, int fd, uint64_t bytes, void *at, void **base_out)
+enum vb_st tp_mem_map(enum tp_mem_kind kind, int fd, uint64_t offset, uint64_t bytes, void *at,
+                      void **base_out)
 {
     const bool ring = kind == TP_MEM_RING;
     void *base = mmap(at, bytes, ring ? PROT_READ | PROT_WRITE : PROT_READ,
-                      MAP_SHARED | (at != NULL ? MAP_FIXED : 0), fd, 0);
+                      MAP_SHARED | (at != NULL ? MAP_FIXED : 0), fd, (off_t)offset);
 
     if (base == MAP_FAILED) {
         log_error("cannot map %llu bytes of a peer: %m", (unsigned long long)bytes);

@@ -31,8 +31,8 @@ VB_MUST_CHECK enum vb_st tp_mem_new(enum tp_mem_kind kind, uint64_t bytes, void 
  */
 VB_MUST_CHECK enum vb_st tp_mem_check(enum tp_mem_kind kind, int fd, uint64_t bytes);
 
-/* Maps a checked file of a peer: rings for writing, others read-only; at: a fixed place or NULL. */
-VB_MUST_CHECK enum vb_st tp_mem_map(enum tp_mem_kind kind, int fd, uint64_t bytes, void *at,
-                                    void **base_out);
+/* Maps a part of a checked file of a peer: rings for writing, others read-only; at: a fixed place or NULL. */
+VB_MUST_CHECK enum vb_st tp_mem_map(enum tp_mem_kind kind, int fd, uint64_t offset, uint64_t bytes,
+                                    void *at, void **base_out);
 
 #endif

@@ -91,8 +91,8 @@ enum vb_st exchange_connect(struct exchange *x, struct tp_link *const *link)
         x->link[ps] = link[ps];
         if (tp_link_way(link[ps]) != TP_MAP || ps_range_used(t, ps) == 0)
             continue;
-        const enum vb_st st =
-            tp_link_map(link[ps], 0, ps_range_region(t, ps), x->window + ps * t->range_bytes, &at);
+        const enum vb_st st = tp_link_map(link[ps], 0, 0, ps_range_region(t, ps),
+                                          x->window + ps * t->range_bytes, &at);
         if (st != VB_OK)
             return st;
     }

@@ -94,7 +94,7 @@ Test(tp_setup, link_knows_its_user_way_and_description)
         cr_assert(info.way == w->way && info.protocol[0] != '\0');
         cr_assert_str_eq(info.why, "because");
         if (w->way != TP_MAP)
-            cr_assert_eq(tp_link_map(p.e[0].link, 0, 256 << 10, NULL, &addr), VB_INVAL);
+            cr_assert_eq(tp_link_map(p.e[0].link, 0, 0, 256 << 10, NULL, &addr), VB_INVAL);
         pair_close(&p);
     }
 }

@@ -134,7 +134,7 @@ Test(map, killed_peer_leaves_memory_readable_and_fail_ends_the_link)
     for (unsigned i = 0; i < 2 * TP_CHANNEL_SLOTS && st == VB_OK; i++)
         st = tp_send(r.port, r.link, 0, &op);
     cr_assert_eq(st, VB_AGAIN);
-    cr_assert_eq(tp_link_map(r.link, 0, 1 << 16, NULL, &theirs), VB_OK);
+    cr_assert_eq(tp_link_map(r.link, 0, 0, 1 << 16, NULL, &theirs), VB_OK);
     for (unsigned i = 0; i < 1 << 16; i++)
         cr_assert(((const unsigned char *)theirs)[i] == 0 || i < 8);
     tp_link_fail(r.link);
@@ -152,20 +152,24 @@ Test(map, regions_of_the_peer_map_side_by_side_into_a_window)
 
     cr_assert_neq(window, MAP_FAILED);
     pair_make(&p, &way, &(struct pair_params){ 0 });
-    cr_assert_eq(tp_link_map(p.e[0].link, 0, BYTES, window, &got), VB_INVAL, "not connected");
+    cr_assert_eq(tp_link_map(p.e[0].link, 0, 0, BYTES, window, &got), VB_INVAL, "not connected");
     pair_close(&p);
     pair_open(&p, &way, &(struct pair_params){ 0 });
-    cr_assert_eq(tp_link_map(p.e[0].link, 0, BYTES + 1, window, &got), VB_INVAL);
-    cr_assert_eq(tp_link_map(p.e[0].link, 2, BYTES, window, &got), VB_INVAL);
-    cr_assert_eq(tp_link_map(p.e[0].link, 0, BYTES, window + 1, &got), VB_INVAL);
-    cr_assert_eq(tp_link_map(p.e[0].link, 1, BYTES, window, &got), VB_OK);
+    cr_assert_eq(tp_link_map(p.e[0].link, 0, 0, BYTES + 1, window, &got), VB_INVAL);
+    cr_assert_eq(tp_link_map(p.e[0].link, 2, 0, BYTES, window, &got), VB_INVAL);
+    cr_assert_eq(tp_link_map(p.e[0].link, 0, 0, BYTES, window + 1, &got), VB_INVAL);
+    cr_assert_eq(tp_link_map(p.e[0].link, 1, 0, BYTES, window, &got), VB_OK);
     cr_assert_eq(got, window);
-    cr_assert_eq(tp_link_map(p.e[0].link, 0, BYTES, window + BYTES, &got), VB_OK);
+    cr_assert_eq(tp_link_map(p.e[0].link, 0, 0, BYTES, window + BYTES, &got), VB_OK);
     memset(p.e[1].dst, 7, BYTES);
     cr_assert_eq(memcmp(window, p.e[1].dst, BYTES), 0);
     cr_assert_eq(memcmp(window + BYTES, p.e[1].src, BYTES), 0);
-    cr_assert_eq(tp_link_map(p.e[0].link, 0, BYTES, NULL, &got), VB_OK);
+    cr_assert_eq(tp_link_map(p.e[0].link, 0, 0, BYTES, NULL, &got), VB_OK);
     cr_assert_eq(memcmp(got, p.e[1].src, BYTES), 0);
+    cr_assert_eq(tp_link_map(p.e[0].link, 0, 4096, BYTES, window, &got), VB_INVAL);
+    cr_assert_eq(tp_link_map(p.e[0].link, 0, 100, 4096, window, &got), VB_INVAL);
+    cr_assert_eq(tp_link_map(p.e[0].link, 0, 8192, 4096, window + BYTES, &got), VB_OK);
+    cr_assert_eq(memcmp(window + BYTES, p.e[1].src + 8192, 4096), 0);
     pair_close(&p);
     munmap(window, 2 * BYTES);
 }
@@ -208,7 +212,7 @@ Test(map, region_of_large_pages_is_read_and_mapped_like_any_other)
     cr_assert_eq(tp_send(tp_port(p.e[0].node, 0), p.e[0].link, 0, &s.op), VB_OK);
     cr_assert(pair_until(&p, &p.e[1].received, 1));
     cr_assert_eq(p.e[1].damaged, 0);
-    cr_assert_eq(tp_link_map(p.e[0].link, 0, BYTES, at, &got), VB_OK);
+    cr_assert_eq(tp_link_map(p.e[0].link, 0, 0, BYTES, at, &got), VB_OK);
     cr_assert_eq(memcmp(got, p.e[1].src, BYTES), 0);
     pair_close(&p);
     munmap(reserved, 2 * BYTES);
