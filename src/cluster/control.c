@@ -16,7 +16,7 @@
 #define LOG_MOD "cluster"
 #include "base/log.h"
 
-static void wake(struct ctl *c)
+void ctl_wake(struct ctl *c)
 {
     const uint64_t one = 1;
 
@@ -55,7 +55,7 @@ bool ctl_ended(struct ctl *c, struct ctl_end *out)
 void ctl_fail(struct ctl *c, enum vb_exit code, const char *text)
 {
     ctl_set_end(c, code, "%s", text);
-    wake(c);
+    ctl_wake(c);
 }
 
 enum vb_exit ctl_exit_code(struct ctl *c, enum vb_st st)
@@ -127,7 +127,7 @@ enum vb_st ctl_reduce(struct ctl *c, uint32_t tag, const double *v, unsigned n)
     }
     pthread_mutex_unlock(&c->mu);
     if (st == VB_OK)
-        wake(c);
+        ctl_wake(c);
     return st;
 }
 
@@ -154,7 +154,7 @@ void ctl_finish(struct ctl *c)
     pthread_mutex_lock(&c->mu);
     c->finish_asked = true;
     pthread_mutex_unlock(&c->mu);
-    wake(c);
+    ctl_wake(c);
 }
 
 enum vb_st ctl_wait_finish(struct ctl *c, uint64_t deadline_ns)
@@ -306,6 +306,7 @@ static void delete_ctl(struct ctl *c)
     net_devs_free(&c->own_devs);
     rdma_ports_free(&c->own_ports);
     free(c->peer);
+    free(c->counted);
     free(c->pfd);
     pthread_cond_destroy(&c->cv);
     pthread_mutex_destroy(&c->mu);
@@ -325,9 +326,11 @@ enum vb_st ctl_start(const struct ctl_params *p, struct ctl **ctl_out)
         return VB_NOMEM;
     st = VB_NOMEM;
     c->peer = calloc(c->ntasks, sizeof(*c->peer));
+    c->counted = calloc(2 * (size_t)p->spec->nworkers, sizeof(*c->counted));
     c->pfd = calloc(3 + CTL_PENDING + c->ntasks, sizeof(*c->pfd));
     c->efd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-    if (c->peer == NULL || c->pfd == NULL || c->efd < 0 || coord_init(&c->coord, p->spec) != VB_OK)
+    if (c->peer == NULL || c->counted == NULL || c->pfd == NULL || c->efd < 0 ||
+        coord_init(&c->coord, p->spec, p->set_size) != VB_OK)
         goto fail;
     plan_peers(c);
     st = open_listeners(c);
@@ -353,7 +356,7 @@ void ctl_stop(struct ctl *c)
     pthread_mutex_lock(&c->mu);
     c->stop_asked = true;
     pthread_mutex_unlock(&c->mu);
-    wake(c);
+    ctl_wake(c);
     pthread_join(c->thread, NULL);
     delete_ctl(c);
 }

@@ -39,9 +39,10 @@ struct ctl_params {
     const struct net_devs *devs; /* the devices there are; NULL: read from the host */
     const struct rdma_ports *ports;
     struct tp_node *node; /* regions are made; links are added by the control thread */
-    unsigned channels;    /* per link */
-    uint64_t start_ns;    /* how long start-up may take; 0: 60 s */
-    uint64_t silence_ns;  /* a peer silent for so long is lost; 0: 15 s */
+    unsigned channels;    /* per link; at a ps: lanes */
+    uint32_t set_size; /* this many workers make a step, the first ones; 0: all, nobody is named */
+    uint64_t start_ns; /* how long start-up may take; 0: 60 s */
+    uint64_t silence_ns; /* a peer silent for so long is lost; 0: 15 s */
 };
 
 /* How the run ended for this task. */
@@ -83,6 +84,13 @@ void ctl_fail(struct ctl *c, enum vb_exit code, const char *text);
 VB_MUST_CHECK enum vb_st ctl_reduce(struct ctl *c, uint32_t tag, const double *v, unsigned n);
 VB_MUST_CHECK enum vb_st ctl_reduced(struct ctl *c, uint32_t tag, double *v, unsigned n,
                                      uint64_t deadline_ns);
+
+/* ps, where set_size is given. A lane has all pushes of this worker for that step. */
+void ctl_counted(struct ctl *c, uint32_t worker, uint64_t clock);
+/* Who makes that step, the next one of a lane? Bit w % 64 of word w / 64: worker w. false: not named yet; the
+ * lanes' ports are woken when it is. */
+enum { CTL_SET_WORDS = 16 };
+bool ctl_set(struct ctl *c, uint64_t clock, uint64_t bits[CTL_SET_WORDS]);
 
 /* Worker: nothing more to send; it may leave (its closing is no loss from then on). */
 void ctl_finish(struct ctl *c);

@@ -119,6 +119,14 @@ struct ctl {
     bool started, finish_asked, stop_asked;
     uint32_t ngiven, nresults; /* reductions of this worker, sums that came */
     struct wire_reduce given[COORD_OPEN], result[CTL_RESULTS];
+    bool counted_new;
+    struct ctl_counted {
+        uint64_t clock;
+        uint32_t lanes; /* that have all of the worker's pushes for it */
+        bool tell;      /* the coordinator */
+    } * counted;        /* two for each worker, by clock */
+    uint64_t nsets;
+    struct wire_set set[2]; /* the last ones, by clock */
 };
 
 /* May the job's unix socket be used, and with it mapped memory? */
@@ -137,6 +145,13 @@ enum { NET_TASK = CL_NAME_MAX + CL_HOST_MAX + 20 };
 char *ctl_task_text(const struct ctl *c, uint32_t rank, char *buf);
 
 /* join: */
+/* control.c */
+void ctl_wake(struct ctl *c); /* thread: any */
+
+/* control_set.c */
+void set_tell(struct ctl *c); /* what lanes have counted */
+enum vb_st set_on(struct ctl *c, const struct wire_set *m);
+
 void join_accept(struct ctl *c, int listen_fd, bool is_unix);
 void join_pending(struct ctl *c, struct talk *t);
 void join_try(struct ctl *c, uint32_t rank, uint64_t now); /* starts an attempt */

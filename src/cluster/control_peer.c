@@ -90,6 +90,11 @@ void peer_coord(struct ctl *c)
         case COORD_REDUCED:
             tell_workers(c, &out.sum);
             break;
+        case COORD_SET:
+            for (uint32_t i = 1; i < c->p.spec->nps; i++)
+                peer_send(c, i, WIRE_SET, &out.set);
+            (void)set_on(c, &out.set);
+            break;
         default:
             ctl_set_end(c, VB_EXIT_OK, "all workers have finished");
             break;
@@ -155,6 +160,7 @@ static enum vb_st from_coordinator(struct ctl *c, uint8_t kind, const void *body
 {
     struct wire_missing missing;
     struct wire_reduce reduce;
+    struct wire_set set;
 
     switch (kind) {
     case WIRE_MISSING:
@@ -163,6 +169,9 @@ static enum vb_st from_coordinator(struct ctl *c, uint8_t kind, const void *body
     case WIRE_REDUCED:
         memcpy(&reduce, body, sizeof(reduce));
         return on_reduced(c, &reduce);
+    case WIRE_SET:
+        memcpy(&set, body, sizeof(set));
+        return set_on(c, &set);
     default:
         if (!c->told_ready)
             return VB_PROTO;
@@ -173,10 +182,16 @@ static enum vb_st from_coordinator(struct ctl *c, uint8_t kind, const void *body
 
 static enum vb_st to_coordinator(struct ctl *c, uint32_t rank, uint8_t kind, const void *body)
 {
+    struct wire_counted counted;
     struct wire_reduce reduce;
 
     if (kind == WIRE_READY)
         return coord_ready(&c->coord, rank);
+    if (kind == WIRE_COUNTED) {
+        memcpy(&counted, body, sizeof(counted));
+        return cl_rank_job(c->p.spec, rank) == CL_PS ? coord_counted(&c->coord, &counted)
+                                                     : VB_PROTO;
+    }
     memcpy(&reduce, body, sizeof(reduce));
     return coord_reduce(&c->coord, rank, &reduce);
 }
@@ -195,9 +210,11 @@ static enum vb_st on_frame(struct ctl *c, uint32_t rank, uint8_t kind, const voi
     case WIRE_MISSING:
     case WIRE_START:
     case WIRE_REDUCED:
+    case WIRE_SET:
         return rank == 0 ? from_coordinator(c, kind, body) : VB_PROTO;
     case WIRE_READY:
     case WIRE_REDUCE:
+    case WIRE_COUNTED:
         return c->p.rank == 0 ? to_coordinator(c, rank, kind, body) : VB_PROTO;
     case WIRE_FINISHED:
         return on_finished(c, rank);
@@ -296,6 +313,8 @@ void peer_commands(struct ctl *c)
         c->nsent++;
         peer_send(c, 0, WIRE_REDUCE, &r);
     }
+    if (!c->is_worker)
+        set_tell(c);
     if (!finish || c->left || !c->is_worker)
         return;
     c->left = true;

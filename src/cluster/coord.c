@@ -2,16 +2,21 @@
 
 #include <string.h>
 
-enum vb_st coord_init(struct coord *c, const struct cl_spec *spec)
+enum vb_st coord_init(struct coord *c, const struct cl_spec *spec, uint32_t set_size)
 {
-    *c = (struct coord){ .spec = spec, .task = calloc(cl_ntasks(spec), sizeof(*c->task)) };
-    return c->task != NULL ? VB_OK : VB_NOMEM;
+    *c = (struct coord){ .spec = spec,
+                         .task = calloc(cl_ntasks(spec), sizeof(*c->task)),
+                         .set_size = set_size,
+                         .ncounted = calloc(spec->nworkers, sizeof(*c->ncounted)) };
+    return c->task != NULL && c->ncounted != NULL ? VB_OK : VB_NOMEM;
 }
 
 void coord_fini(struct coord *c)
 {
     free(c->task);
+    free(c->ncounted);
     c->task = NULL;
+    c->ncounted = NULL;
 }
 
 void coord_in(struct coord *c, uint32_t rank)
@@ -55,6 +60,22 @@ enum vb_st coord_finish(struct coord *c, uint32_t rank)
         return VB_PROTO;
     t->finished = true;
     c->nfinished++;
+    return VB_OK;
+}
+
+enum vb_st coord_counted(struct coord *c, const struct wire_counted *m)
+{
+    if (c->set_size == 0 || m->worker >= c->spec->nworkers || m->clock > c->set.clock ||
+        !c->started)
+        return VB_PROTO;
+    if (m->clock < c->set.clock || c->nset == c->set_size)
+        return VB_OK; /* too late */
+    if (++c->ncounted[m->worker] > c->spec->nps)
+        return VB_PROTO;
+    if (c->ncounted[m->worker] == c->spec->nps) {
+        c->set.bits[m->worker / 64] |= UINT64_C(1) << (m->worker % 64);
+        c->nset++;
+    }
     return VB_OK;
 }
 
@@ -102,6 +123,16 @@ static struct coord_out sum_up(struct coord *c)
     return out;
 }
 
+static struct coord_out next_set(struct coord *c)
+{
+    const struct coord_out out = { .act = COORD_SET, .set = c->set };
+
+    c->set = (struct wire_set){ .clock = c->set.clock + 1 };
+    c->nset = 0;
+    memset(c->ncounted, 0, c->spec->nworkers * sizeof(*c->ncounted));
+    return out;
+}
+
 struct coord_out coord_next(struct coord *c)
 {
     if (!c->started && c->nready == cl_ntasks(c->spec)) {
@@ -110,6 +141,8 @@ struct coord_out coord_next(struct coord *c)
     }
     if (tag_is_complete(c))
         return sum_up(c);
+    if (c->set_size > 0 && c->nset == c->set_size)
+        return next_set(c);
     if (!c->told_end && c->nfinished == c->spec->nworkers) {
         c->told_end = true;
         return (struct coord_out){ .act = COORD_END };

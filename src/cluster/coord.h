@@ -1,6 +1,6 @@
 /*
- * coord.h - the coordinator of a run: who is in, when it starts, sums over workers, when all have
- * finished. A pure state machine: no I/O, no clock. Events go in by the functions, what everybody
+ * coord.h - the coordinator of a run: who is in, when it starts, sums over workers, who makes a step where
+ * some are backups, when all have finished. A pure state machine: no I/O, no clock. Events go in by the functions, what everybody
  * must be told comes out of coord_next.
  */
 #ifndef CLUSTER_COORD_H
@@ -11,11 +11,12 @@
 
 enum { COORD_OPEN = 8 }; /* tags that may be open at once */
 
-enum coord_act { COORD_NOTHING, COORD_START, COORD_REDUCED, COORD_END };
+enum coord_act { COORD_NOTHING, COORD_START, COORD_REDUCED, COORD_SET, COORD_END };
 
 struct coord_out {
     enum coord_act act;
     struct wire_reduce sum; /* COORD_REDUCED: to all workers */
+    struct wire_set set;    /* COORD_SET: to every ps */
 };
 
 struct coord_task {
@@ -31,9 +32,12 @@ struct coord {
     uint32_t done_tags;    /* tags below are summed */
     uint8_t n[COORD_OPEN]; /* values under an open tag, 0: nobody gave any yet */
     bool started, told_end;
+    uint32_t set_size, nset; /* workers that make a step, and are in it already; 0: all do */
+    uint32_t *ncounted;      /* by worker: ps that have its pushes for the step set.clock */
+    struct wire_set set;
 };
 
-VB_MUST_CHECK enum vb_st coord_init(struct coord *c, const struct cl_spec *spec);
+VB_MUST_CHECK enum vb_st coord_init(struct coord *c, const struct cl_spec *spec, uint32_t set_size);
 void coord_fini(struct coord *c); /* takes zeroed */
 
 void coord_in(struct coord *c, uint32_t rank);
@@ -45,6 +49,10 @@ VB_MUST_CHECK enum vb_st coord_ready(struct coord *c, uint32_t rank);
 VB_MUST_CHECK enum vb_st coord_reduce(struct coord *c, uint32_t rank, const struct wire_reduce *r);
 /* A finished worker is left out of the sums that it gave nothing to. */
 VB_MUST_CHECK enum vb_st coord_finish(struct coord *c, uint32_t rank);
+
+/* A ps has all pushes of a worker for a step. VB_PROTO: steps are not made so, no such worker, a step that
+ * is to come, or more ps than there are. */
+VB_MUST_CHECK enum vb_st coord_counted(struct coord *c, const struct wire_counted *m);
 
 /* Ranks that are not in, or if all are, not ready: the first max of them; returns how many. */
 uint32_t coord_missing(const struct coord *c, uint32_t *ranks, uint32_t max);

@@ -17,6 +17,8 @@ int wire_body_bytes(unsigned kind)
         [WIRE_REDUCED] = sizeof(struct wire_reduce),
         [WIRE_END] = sizeof(struct wire_end),
         [WIRE_ASK] = sizeof(struct wire_ask),
+        [WIRE_COUNTED] = sizeof(struct wire_counted),
+        [WIRE_SET] = sizeof(struct wire_set),
     };
 
     if (kind < WIRE_HELLO || (kind > WIRE_REFUSED && kind < WIRE_OFFER) || kind >= WIRE_KINDS)

@@ -20,6 +20,7 @@ enum {
     WIRE_TEXT = 256,
     WIRE_REDUCE_MAX = 8,
     WIRE_MISSING_MAX = 16,
+    WIRE_SET_WORDS = 16, /* 1024 workers */
     WIRE_HOSTS_MAX = 4
 };
 
@@ -39,6 +40,8 @@ enum wire_kind {
     WIRE_FINISHED,   /* worker to every ps: nothing more to send */
     WIRE_END,        /* how the run ended, before the sender closes */
     WIRE_ASK,        /* worker to a ps: offer me a link; this is what I can */
+    WIRE_COUNTED,    /* ps to the coordinator: it has all pushes of a worker for a step */
+    WIRE_SET,        /* from it to every ps: who makes a step */
     WIRE_KINDS
 };
 
@@ -90,6 +93,14 @@ struct wire_missing {
     uint32_t total, nranks;
     uint32_t rank[WIRE_MISSING_MAX];
 };
+struct wire_counted {
+    uint64_t clock;
+    uint32_t worker, zero; /* index among the workers */
+};
+struct wire_set {
+    uint64_t clock;
+    uint64_t bits[WIRE_SET_WORDS]; /* bit w % 64 of word w / 64: worker w */
+};
 struct wire_reduce {
     uint32_t tag, n;
     double v[WIRE_REDUCE_MAX];
@@ -103,6 +114,8 @@ static_assert(sizeof(struct wire_challenge) == 96, "wire_challenge");
 static_assert(sizeof(struct wire_ask) == 344, "wire_ask");
 static_assert(sizeof(struct wire_offer) == 1016, "wire_offer");
 static_assert(sizeof(struct wire_missing) == 72, "wire_missing");
+static_assert(sizeof(struct wire_counted) == 16, "wire_counted");
+static_assert(sizeof(struct wire_set) == 136, "wire_set");
 static_assert(sizeof(struct wire_reduce) == 72, "wire_reduce");
 static_assert(sizeof(struct wire_end) == 260, "wire_end");
 

@@ -12,7 +12,7 @@ static void set_up(void)
     struct vb_err err;
 
     cr_assert_eq(cl_spec_parse(text, strlen(text), &spec, &err), VB_OK);
-    cr_assert_eq(coord_init(&c, &spec), VB_OK);
+    cr_assert_eq(coord_init(&c, &spec, 0), VB_OK);
 }
 
 static void tear_down(void)
