@@ -102,6 +102,23 @@ static void add_link(json_t *o, const struct events *e, const struct wk_report *
     json_object_set_new(o, "received_bytes", num(r->received_bytes));
 }
 
+static void add_waits(json_t *o, const struct events *e, const struct wk_report *r)
+{
+    json_t *staleness = json_array(), *waited = json_array();
+    char name[CL_NAME_MAX];
+    unsigned n = PS_STALENESS_BUCKETS;
+
+    while (n > 1 && r->staleness[n - 1] == 0)
+        n--;
+    for (unsigned i = 0; i < n; i++)
+        json_array_append_new(staleness, num(r->staleness[i]));
+    for (uint32_t w = 0; w < r->nworkers; w++)
+        json_array_append_new(waited, json_real((double)r->waited_ns[w] * 1e-9));
+    json_object_set_new(o, "task", json_string(cl_name(e->spec, e->rank, name)));
+    json_object_set_new(o, "staleness", staleness);
+    json_object_set_new(o, "waited_s", waited);
+}
+
 static void add_done(json_t *o, const struct wk_report *r)
 {
     char crc[9];
@@ -120,11 +137,10 @@ static void add_done(json_t *o, const struct wk_report *r)
 
 void events_write(struct events *e, const struct wk_report *r)
 {
-    static const char *const name[] = { [WK_START] = "start",
-                                        [WK_PROGRESS] = "progress",
-                                        [WK_EPOCH] = "epoch",
-                                        [WK_LINK] = "link",
-                                        [WK_DONE] = "done" };
+    static const char *const name[] = {
+        [WK_START] = "start", [WK_PROGRESS] = "progress", [WK_EPOCH] = "epoch",
+        [WK_LINK] = "link",   [WK_WAITS] = "waits",       [WK_DONE] = "done"
+    };
     json_t *o = json_object();
     char *line;
 
@@ -137,6 +153,8 @@ void events_write(struct events *e, const struct wk_report *r)
         add_epoch(o, r);
     else if (r->event == WK_LINK)
         add_link(o, e, r);
+    else if (r->event == WK_WAITS)
+        add_waits(o, e, r);
     else
         add_done(o, r);
     line = json_dumps(o, JSON_COMPACT | JSON_REAL_PRECISION(10));

@@ -10,7 +10,6 @@
 static const char *const formats[] = { "idx", NULL };
 static const char *const optimizers[] = { "sgd", "momentum", "adam", NULL };
 static const char *const transports[] = { "auto", "map", "tcp", "rdma", NULL };
-static const char *const modes[] = { "sync", NULL };
 
 #define AT(member) .offset = offsetof(struct job, member)
 
@@ -38,7 +37,8 @@ static const struct opt job_opts[] = {
     { "net_devices", OPT_TEXT, NULL, "LIST",
       "what data between hosts may use: names (eth0, mlx5_0, mlx5_0:1) and networks (10.1.0.0/16) with "
       "commas; ^ before one: not this", AT(net_devices) },
-    { "mode", OPT_ENUM, "sync", "MODE", "how steps are kept together", AT(mode), .names = modes },
+    { "mode", OPT_TEXT, "sync", "MODE",
+      "how the workers' steps are kept together: sync, ssp:S (nobody more than S steps ahead), ssp:L-H, async", AT(mode) },
     { "json", OPT_FLAG, "false", NULL, "results as JSON, a line each", AT(json) },
     { "data.format", OPT_ENUM, "idx", "FORMAT", "format of the data files", AT(data.format), .names = formats },
     { "data.train.images", OPT_TEXT, NULL, "FILE", "training images", AT(data.train_images),
@@ -258,14 +258,14 @@ enum vb_st job_parse(struct job *j, const char *path, const char *text, size_t b
 
 char *job_canonical(const struct job *j)
 {
-    char *text = NULL;
+    char *text = NULL, rule[PS_RULE_TEXT];
     size_t bytes = 0;
     FILE *out = open_memstream(&text, &bytes);
 
     if (out == NULL)
         return NULL;
     fprintf(out, "mode %s\nps %" PRIu64 "\nworkers %" PRIu64 "\nvirtual_workers %" PRIu64 "\n",
-            modes[j->mode], j->ps, j->workers, job_virtual_workers(j));
+            ps_rule_text(&j->rule, rule), j->ps, j->workers, job_virtual_workers(j));
     fprintf(out, "batch %" PRIu64 "\nepochs %" PRIu64 "\nseed %" PRIu64 "\n", j->batch, j->epochs,
             j->seed);
     fprintf(out, "chunk_kib %" PRIu64 "\ntransport %s\n", j->chunk_kib, transports[j->transport]);

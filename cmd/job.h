@@ -9,10 +9,10 @@
 #include "base/util.h"
 #include "cluster/control.h"
 #include "kernels/kn.h"
+#include "ps/rule.h"
 #include "verbena/status.h"
 
 enum { JOB_LAYERS_MAX = 256 };
-enum job_mode { JOB_SYNC };
 
 struct job_layer {
     char type[32];  /* "dense" */
@@ -39,7 +39,8 @@ struct job {
     bool require_rdma;
     char *net_devices;
     struct net_pick pick; /* by job_check, of net_devices */
-    enum job_mode mode;
+    char *mode;
+    struct ps_rule rule; /* by job_check, of mode */
     bool json;
     float momentum; /* as written; see optimizer */
     struct {        /* by job_check, from the data files */

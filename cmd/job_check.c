@@ -37,6 +37,15 @@ static enum vb_st check_workers(const struct job *j, struct vb_err *err)
     return VB_OK;
 }
 
+static enum vb_st check_mode(struct job *j, struct vb_err *err)
+{
+    struct vb_err why = { "" };
+
+    return ps_rule_parse(j->mode, j->workers, &j->rule, &why) == VB_OK
+               ? VB_OK
+               : job_fail(j, "mode", err, "%s", why.text);
+}
+
 static enum vb_st check_optimizer(const struct job *j, struct vb_err *err)
 {
     static const struct {
@@ -196,6 +205,8 @@ enum vb_st job_check(struct job *j, struct vb_err *err)
     uint64_t outputs = 0;
     enum vb_st st = check_workers(j, err);
 
+    if (st == VB_OK)
+        st = check_mode(j, err);
     if (st == VB_OK)
         st = check_optimizer(j, err);
     if (st == VB_OK)

@@ -6,6 +6,7 @@
 
 #include "base/util.h"
 #include "cmd/report_links.h"
+#include "cmd/report_waits.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -16,6 +17,7 @@ struct report {
     bool drawn;      /* a live line stands on the terminal */
     json_t *done;    /* kept for the end */
     json_t *links;   /* array of link events */
+    json_t *waits;   /* array of waits events */
     char *done_text; /* verbatim */
 };
 
@@ -27,7 +29,8 @@ struct report *report_create(const struct report_params *p)
         return NULL;
     r->p = *p;
     r->links = json_array();
-    if (r->links == NULL) {
+    r->waits = json_array();
+    if (r->links == NULL || r->waits == NULL) {
         report_free(r);
         return NULL;
     }
@@ -40,6 +43,7 @@ void report_free(struct report *r)
         return;
     json_decref(r->done);
     json_decref(r->links);
+    json_decref(r->waits);
     free(r->done_text);
     free(r);
 }
@@ -176,6 +180,8 @@ static void handle(struct report *r, json_t *e, const char *kind, const char *te
         on_epoch(r, e);
     } else if (strcmp(kind, "link") == 0) {
         (void)json_array_append(r->links, e); /* without memory a line less at the end */
+    } else if (strcmp(kind, "waits") == 0) {
+        (void)json_array_append(r->waits, e);
     }
     if (progress)
         on_progress(r, e);
@@ -184,7 +190,7 @@ static void handle(struct report *r, json_t *e, const char *kind, const char *te
 /* Is it an event? Then it is dealt with. */
 static bool try_event(struct report *r, const char *text, size_t n)
 {
-    static const char *const kinds[] = { "start", "progress", "epoch", "link", "done" };
+    static const char *const kinds[] = { "start", "progress", "epoch", "link", "waits", "done" };
     json_t *e = text[0] == '{' ? json_loadb(text, n, JSON_REJECT_DUPLICATES, NULL) : NULL;
     const char *kind = str(e, "event");
     bool known = false;
@@ -215,7 +221,9 @@ bool report_finish(struct report *r)
     } else if (r->done != NULL) {
         show_done(r);
     }
-    if (!r->p.json)
+    if (!r->p.json) {
+        report_waits(r->waits);
         report_links(r->links);
+    }
     return fflush(stdout) == 0 && ferror(stdout) == 0;
 }

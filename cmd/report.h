@@ -3,7 +3,7 @@
  * machines out.
  *
  * An event is one JSON object a line, told by "event": start, progress, epoch and done come from the
- * chief, link from every worker. Results go to stdout, everything else to stderr. Thread: one.
+ * chief, link and waits from every worker. Results go to stdout, everything else to stderr. Thread: one.
  */
 #ifndef CMD_REPORT_H
 #define CMD_REPORT_H

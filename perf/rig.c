@@ -87,7 +87,7 @@ bool rig_be_worker(struct rig *r, unsigned worker)
 
 static bool wait_clock(struct rig *r)
 {
-    while (exchange_epoch(r->x, 0) != r->clock) {
+    while (exchange_round(r->x, 0) != r->clock) {
         const enum vb_st st = exchange_wait(r->x, vb_now_ns() + 20 * VB_SEC);
 
         if (st != VB_OK) {
@@ -101,7 +101,7 @@ static bool wait_clock(struct rig *r)
 bool rig_exchange(struct rig *r)
 {
     for (uint32_t c = 0; c < r->table.nchunks; c++)
-        exchange_push(r->x, c, r->clock, 1);
+        exchange_push(r->x, c, r->clock, 1, 1);
     r->clock++;
     return wait_clock(r);
 }
@@ -115,7 +115,7 @@ bool rig_init(struct rig *r)
 
 void rig_finish(struct rig *r)
 {
-    exchange_finish(r->x);
+    exchange_finish(r->x, r->clock);
     while (!exchange_idle(r->x) && exchange_wait(r->x, vb_now_ns() + 5 * VB_SEC) == VB_OK)
         ;
     ctl_finish(r->c);

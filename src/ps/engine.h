@@ -43,12 +43,13 @@ enum ps_event_kind {
     PS_EV_PUSH,     /* worker, chunk, clock, samples */
     PS_EV_TICK,     /* worker, clock, count (pushes sent since it joined) */
     PS_EV_FINISHED, /* worker, clock (its last), count: as tick, and no more will come */
-    PS_EV_READ,     /* worker, chunk, clock: wants the chunk for that clock; first read, joiners */
-    PS_EV_LOST,     /* worker */
-    PS_EV_REDUCED,  /* clock, value: two-phase only */
-    PS_EV_SET,      /* clock, set: PS_BACKUP only; who makes this step */
-    PS_EV_BOUND,    /* count: the staleness bound from now on, held between lo and hi */
-    PS_EV_TIMER     /* no effect */
+    PS_EV_READ, /* worker, chunk, clock: wants the chunk for that clock; first read, joiners. count
+                       1: once more, as it is now */
+    PS_EV_LOST, /* worker */
+    PS_EV_REDUCED, /* clock, value: two-phase only */
+    PS_EV_SET,     /* clock, set: PS_BACKUP only; who makes this step */
+    PS_EV_BOUND,   /* count: the staleness bound from now on, held between lo and hi */
+    PS_EV_TIMER    /* no effect */
 };
 
 struct ps_event {

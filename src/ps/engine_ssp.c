@@ -103,8 +103,10 @@ enum vb_st read_on(struct ps_engine *e, const struct ps_event *ev, struct out *o
 {
     if (ev->clock == UINT64_MAX)
         return VB_PROTO;
-    if (ev->clock < cell_at(e, ev->chunk, ev->worker)->granted)
-        return VB_OK; /* twice */
+    const uint64_t granted = cell_at(e, ev->chunk, ev->worker)->granted;
+
+    if (ev->count != 0 ? ev->clock + 1 != granted : ev->clock < granted)
+        return VB_OK; /* twice, or long ago */
     want(e, ev->chunk, ev->worker, ev->clock);
     read_answer(e, ev->chunk, ev->worker, o);
     return VB_OK;

@@ -47,7 +47,9 @@ static void send_param(struct lane *l, struct param_send *s)
                               .kind = PS_PARAM,
                               .worker = (uint16_t)s->worker,
                               .chunk = l->first + s->chunk * l->p.table->nlanes,
-                              .clock = s->epoch };
+                              .samples = s->by,
+                              .clock = s->epoch,
+                              .count = s->behind };
 
     if (s->busy) {
         s->again = true;
@@ -55,8 +57,8 @@ static void send_param(struct lane *l, struct param_send *s)
     }
     memcpy(s->op.hdr, &h, sizeof(h));
     s->op.hdr_bytes = sizeof(h);
-    s->op.region = l->p.region;
-    s->op.offset = c->offset - l->range_offset;
+    s->op.region = l->copies != NULL ? l->p.copies : l->p.region;
+    s->op.offset = s->worker * l->copy_bytes + (c->offset - l->range_offset);
     s->op.bytes = tp_link_way(link) == TP_MAP ? 0 : c->bytes;
     const enum vb_st st = tp_send(l->port, link, l->p.lane, &s->op);
     if (st == VB_OK)
@@ -92,6 +94,14 @@ static void send_waiting(struct lane *l)
     }
 }
 
+/* The worker reads no more than it has pushed since, so nobody reads what is overwritten here. */
+static void copy_for(struct lane *l, uint32_t worker, const struct ps_chunk *c)
+{
+    if (l->copies != NULL)
+        memcpy(l->copies + worker * l->copy_bytes + (c->offset - l->range_offset), param_at(l, c),
+               c->bytes);
+}
+
 static void publish(struct lane *l, const struct ps_action *a)
 {
     for (uint32_t w = 0; w < l->p.nworkers; w++) {
@@ -99,12 +109,36 @@ static void publish(struct lane *l, const struct ps_action *a)
 
         if ((a->worker != PS_ALL && a->worker != w) || !ps_engine_live(l->engine, w))
             continue;
+        copy_for(l, w, lane_chunk(l, a->chunk));
         s->epoch = a->clock;
+        s->behind = a->behind;
+        s->by = l->by;
         send_param(l, s);
     }
 }
 
 /* ---- carrying out what the engine says ---- */
+
+/* Where each gradient is a step, each is a chunk of landing memory. */
+static uint32_t landing_chunk(const struct lane *l, uint32_t chunk, uint32_t worker)
+{
+    return l->p.rule->mode == PS_SSP ? chunk * l->p.nworkers + worker : chunk;
+}
+
+static uint32_t landing_worker(const struct lane *l, uint32_t worker)
+{
+    return l->p.rule->mode == PS_SSP ? 0 : worker;
+}
+
+static void drop(struct lane *l, const struct ps_action *a)
+{
+    if (a->worker == PS_ALL)
+        return; /* a first value: landed nowhere */
+    if (l->p.rule->mode == PS_SSP)
+        (void)landing_close(&l->landing, landing_chunk(l, a->chunk, a->worker));
+    else
+        landing_drop(&l->landing, a->chunk, a->worker);
+}
 
 static void apply(struct lane *l, const struct ps_action *a)
 {
@@ -114,15 +148,16 @@ static void apply(struct lane *l, const struct ps_action *a)
     size_t ng = 0;
 
     for (uint32_t w = 0; w < l->p.nworkers; w++)
-        if (ps_engine_has(l->engine, a->chunk, w))
+        if (a->worker == PS_ALL ? ps_engine_has(l->engine, a->chunk, w) : a->worker == w)
             l->gather[ng++] = l->grad[(size_t)a->chunk * l->p.nworkers + w];
     if (a->samples > 0) {
-        const struct kn_step s = kn_opt_step(l->p.optimizer, a->clock + 1, a->samples);
+        const uint64_t of = a->worker == PS_ALL ? a->samples : l->step_samples;
+        const struct kn_step s = kn_opt_step(l->p.optimizer, a->updates + 1, of);
 
         l->kn->apply(param_at(l, c), m, per > 1 ? m + n : NULL, l->gather, ng, l->p.optimizer, &s,
                      n);
     }
-    if (landing_close(&l->landing, a->chunk))
+    if (landing_close(&l->landing, landing_chunk(l, a->chunk, a->worker)))
         tp_retry_places(l->port);
 }
 
@@ -145,8 +180,7 @@ static void carry_out(struct lane *l, const struct ps_action *a, const struct tp
         l->grad[(size_t)a->chunk * l->p.nworkers + a->worker] = rx->payload;
         break;
     case PS_ACT_DROP:
-        if (!rx->view && a->worker != PS_ALL)
-            landing_drop(&l->landing, a->chunk, a->worker);
+        drop(l, a);
         break;
     case PS_ACT_APPLY:
         apply(l, a);
@@ -154,8 +188,10 @@ static void carry_out(struct lane *l, const struct ps_action *a, const struct tp
     case PS_ACT_PUBLISH:
         publish(l, a);
         break;
-    case PS_ACT_PARTIAL: /* asked for by modes that lanes do not make */
     case PS_ACT_COUNTED:
+        l->p.counted(l->p.arg, a->worker, a->clock);
+        break;
+    case PS_ACT_PARTIAL: /* asked for by two-phase engines only, and lanes make none */
         l->broken = VB_INVAL;
         break;
     }
@@ -214,6 +250,8 @@ void lane_on_msg(void *arg, const struct tp_rx *rx)
                            .count = h.count,
                            .samples = h.samples };
 
+    l->by = h.worker + 1;
+    l->step_samples = h.kind == PS_PUSH ? h.count : 0;
     if (h.kind != PS_TICK)
         ev.chunk = local_chunk(l, h.chunk);
     else if (h.flags == PS_FINISHED)
@@ -240,7 +278,8 @@ void *lane_place(void *arg, struct tp_link *link, const void *hdr, uint32_t hdr_
         return atomic_exchange_explicit(&l->has_value[k], 1, memory_order_acq_rel) == 0
                    ? param_at(l, lane_chunk(l, k))
                    : NULL;
-    const enum vb_st st = landing_open(&l->landing, k, h.worker, &at);
+    const enum vb_st st =
+        landing_open(&l->landing, landing_chunk(l, k, h.worker), landing_worker(l, h.worker), &at);
     return st == VB_AGAIN ? TP_PLACE_LATER : st == VB_OK ? at : NULL;
 }
 
@@ -262,9 +301,27 @@ enum vb_st lane_poll(struct lane *l, uint64_t deadline_ns)
     return n > 0 ? VB_OK : VB_TIMEOUT;
 }
 
+uint64_t lane_next(const struct lane *l)
+{
+    return l->next;
+}
+
+enum vb_st lane_set(struct lane *l, const uint64_t *bits)
+{
+    l->by = 0;
+    lane_step(l, &(struct ps_event){ .kind = PS_EV_SET, .clock = l->next++, .set = bits }, NULL);
+    return l->broken;
+}
+
 bool lane_missing(const struct lane *l, uint32_t *worker_out, uint64_t *clock_out)
 {
     return ps_engine_missing(l->engine, worker_out, clock_out);
+}
+
+void lane_staleness(const struct lane *l, uint64_t *hist)
+{
+    for (unsigned i = 0; i < PS_STALENESS_BUCKETS; i++)
+        hist[i] += ps_engine_staleness(l->engine)[i];
 }
 
 uint64_t lane_dropped(const struct lane *l)

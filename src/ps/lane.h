@@ -5,7 +5,12 @@
  * A gradient that can be viewed (same host) is read where the worker left it. Others land in the
  * lane's landing memory: a chunk that opens (first gradient of a step) gets room for all workers at
  * once, so that an open chunk can always be completed; when the budget is used up, gradients of
- * further chunks are parked in the transport until a chunk has been applied.
+ * further chunks are parked in the transport until a chunk has been applied. Where each gradient is a
+ * step of its own, each has its own room.
+ *
+ * In sync a worker on this host reads the parameters where the lane has them. In the other modes they
+ * change while it reads, so each worker has a copy here: written when it may go on, read in place on
+ * this host, sent to others.
  *
  * Thread: lane_run's, but for create, links and destroy (set-up) and the place callback, which runs
  * on the transport's thread.
@@ -14,6 +19,7 @@
 #define PS_LANE_H
 
 #include "kernels/kn.h"
+#include "ps/rule.h"
 #include "ps/table.h"
 #include "transport/tp.h"
 
@@ -24,7 +30,12 @@ struct lane_params {
     uint32_t ps, lane, nworkers;
     struct tp_node *node;
     uint32_t region; /* of the node: this ps's range of parameters */
+    uint32_t copies; /* of the node: each worker's copy of it, range after range; not in sync */
+    const struct ps_rule *rule; /* NULL: sync */
     const struct kn_opt *optimizer;
+    /* PS_BACKUP: all pushes of a worker for that step are in. thread: the lane's. */
+    void (*counted)(void *arg, uint32_t worker, uint64_t clock);
+    void *arg;
     uint64_t landing_bytes; /* budget for landing memory, at least one chunk for all workers */
 };
 
@@ -40,8 +51,14 @@ void lane_link(struct lane *l, uint32_t worker, struct tp_link *link);
  * a worker broke the protocol (logged). VB_TIMEOUT: nothing happened. */
 VB_MUST_CHECK enum vb_st lane_poll(struct lane *l, uint64_t deadline_ns);
 
+/* PS_BACKUP: who makes the step lane_next; bit w % 64 of word w / 64. VB_PROTO as of lane_poll. */
+VB_MUST_CHECK enum vb_st lane_set(struct lane *l, const uint64_t *bits);
+uint64_t lane_next(const struct lane *l); /* the step that a set is awaited for */
+
 /* Which worker does a step in flight wait for? false: none. */
 bool lane_missing(const struct lane *l, uint32_t *worker_out, uint64_t *clock_out);
 uint64_t lane_dropped(const struct lane *l);
+/* Adds to hist[PS_STALENESS_BUCKETS]. */
+void lane_staleness(const struct lane *l, uint64_t *hist);
 
 #endif

@@ -11,7 +11,8 @@ struct param_send {
     struct lane *lane;
     struct param_send *next; /* in the list of those that wait for room */
     uint32_t worker, chunk;
-    uint64_t epoch;
+    uint64_t epoch, behind;
+    uint32_t by; /* whose push has let it go, plus 1; 0: nobody's */
     bool busy, again, waiting;
 };
 
@@ -21,7 +22,13 @@ struct lane {
     const struct kn_ops *kn;
     uint32_t first, nchunks; /* chunk k of the lane is chunk first + k * nlanes of the table */
     uint64_t range_offset;
-    char *params;                    /* the range */
+    char *params;        /* the range */
+    char *copies;        /* each worker's; NULL: all read the range */
+    uint64_t copy_bytes; /* from one worker's to the next's */
+    /* of the message that is being carried out: its sender plus 1; a push's samples over all workers */
+    uint32_t by;
+    uint64_t step_samples;
+    uint64_t next;                   /* the step that a set is awaited for */
     float *state;                    /* optimizer state, chunk after chunk */
     uint64_t state_bytes, *state_at; /* per chunk, in floats */
     struct ps_engine *engine;

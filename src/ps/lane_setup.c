@@ -33,7 +33,13 @@ static enum vb_st make_state(struct lane *l)
 
 static enum vb_st make_engine(struct lane *l)
 {
-    const struct ps_engine_params ep = { .nworkers = l->p.nworkers, .nchunks = l->nchunks };
+    const struct ps_rule *r = l->p.rule;
+    const struct ps_engine_params ep = { .nworkers = l->p.nworkers,
+                                         .nchunks = l->nchunks,
+                                         .mode = r->mode,
+                                         .staleness_lo = r->staleness_lo,
+                                         .staleness_hi = r->staleness_hi,
+                                         .backups = r->backups };
     const size_t bytes = ps_engine_bytes(&ep);
     void *mem = bytes == 0 ? NULL : calloc(1, bytes);
 
@@ -80,6 +86,21 @@ static void find_chunks(struct lane *l)
     l->range_offset = l->p.ps * t->range_bytes;
 }
 
+/* Where each gradient is a step of its own, each has its own place. With backup workers a step is made of all
+ * chunks at once, so all must find room. */
+static enum vb_st make_landing(struct lane *l)
+{
+    const uint64_t bytes = l->nchunks > 0 ? lane_chunk(l, 0)->bytes : 0,
+                   each = (uint64_t)l->nchunks * l->p.nworkers;
+
+    if (l->p.rule->mode != PS_SSP)
+        return landing_init(&l->landing, l->nchunks, l->p.nworkers, bytes,
+                            l->p.rule->mode == PS_BACKUP ? UINT64_MAX : l->p.landing_bytes);
+    return each > INT32_MAX
+               ? VB_NOMEM
+               : landing_init(&l->landing, (uint32_t)each, 1, bytes, l->p.landing_bytes);
+}
+
 enum vb_st lane_create(const struct lane_params *p, struct lane **lane_out)
 {
     struct lane *l = calloc(1, sizeof(*l));
@@ -88,15 +109,20 @@ enum vb_st lane_create(const struct lane_params *p, struct lane **lane_out)
     if (l == NULL)
         return st;
     l->p = *p;
+    if (p->rule == NULL)
+        l->p.rule = &ps_rule_sync;
     l->port = tp_port(p->node, p->lane);
     l->kn = kn_best();
     l->params = tp_region_base(p->node, p->region);
+    if (!ps_rule_in_place(l->p.rule)) {
+        l->copies = tp_region_base(p->node, p->copies);
+        l->copy_bytes = ps_range_region(p->table, p->ps);
+    }
     find_chunks(l);
     if ((st = make_state(l)) != VB_OK || (st = make_engine(l)) != VB_OK ||
         (st = make_sends(l)) != VB_OK)
         goto fail;
-    st = landing_init(&l->landing, l->nchunks, p->nworkers,
-                      l->nchunks > 0 ? lane_chunk(l, 0)->bytes : 0, p->landing_bytes);
+    st = make_landing(l);
     if (st != VB_OK)
         goto fail;
     tp_port_set(l->port,

@@ -29,9 +29,10 @@ struct lane_thread {
 struct server {
     const struct ps_params *p;
     uint64_t step_ns;
+    uint32_t set_size; /* workers that make a step; 0: all */
     uint32_t index;
     struct tp_node *node;
-    uint32_t region;
+    uint32_t region, copies;
     struct ctl *ctl;
     struct lane_thread lane[TP_PORTS_MAX];
     atomic_bool stop;
@@ -67,6 +68,22 @@ static void tell_missing(const struct lane_thread *t, uint64_t waited_ns)
         ctl_fail(t->s->ctl, VB_EXIT_TIMEOUT, text);
 }
 
+static void on_counted(void *arg, uint32_t worker, uint64_t clock)
+{
+    ctl_counted(((struct server *)arg)->ctl, worker, clock);
+}
+
+/* The steps whose workers have been named. */
+static enum vb_st make_steps(struct lane_thread *t)
+{
+    uint64_t bits[CTL_SET_WORDS];
+    enum vb_st st = VB_OK;
+
+    while (st == VB_OK && ctl_set(t->s->ctl, lane_next(t->lane), bits))
+        st = lane_set(t->lane, bits);
+    return st;
+}
+
 static void *run_lane(void *arg)
 {
     struct lane_thread *t = arg;
@@ -75,7 +92,10 @@ static void *run_lane(void *arg)
     uint64_t since = vb_now_ns(), look = since + say_ns;
 
     while (!atomic_load(&s->stop) && !ctl_ended(s->ctl, NULL)) {
-        const enum vb_st st = lane_poll(t->lane, look);
+        enum vb_st st = lane_poll(t->lane, look);
+
+        if (s->set_size > 0 && (st == VB_OK || st == VB_TIMEOUT) && make_steps(t) != VB_OK)
+            st = VB_PROTO;
 
         if (st == VB_OK) {
             since = vb_now_ns();
@@ -105,6 +125,10 @@ static enum vb_st make_lanes(struct server *s)
                                         .nworkers = p->ctl.spec->nworkers,
                                         .node = s->node,
                                         .region = s->region,
+                                        .copies = s->copies,
+                                        .rule = p->rule,
+                                        .counted = on_counted,
+                                        .arg = s,
                                         .optimizer = p->optimizer,
                                         .landing_bytes = landing_budget(p) };
         const enum vb_st st = lane_create(&lp, &s->lane[i].lane);
@@ -114,6 +138,22 @@ static enum vb_st make_lanes(struct server *s)
         s->lane[i].s = s;
     }
     return VB_OK;
+}
+
+/* The range, which workers in sync read in place, and else a copy of it for each. */
+static enum vb_st make_regions(struct server *s)
+{
+    const struct ps_params *p = s->p;
+    const uint64_t bytes = ps_range_region(p->table, s->index);
+    const bool huge = p->table->page_bytes == PS_HUGE_PAGE;
+    uint64_t all = 0;
+    enum vb_st st = tp_region_new(s->node, bytes, huge, &s->region);
+
+    if (st != VB_OK || p->rule == NULL || ps_rule_in_place(p->rule))
+        return st;
+    return vb_mul(bytes, p->ctl.spec->nworkers, &all)
+               ? tp_region_new(s->node, all, huge, &s->copies)
+               : VB_NOMEM;
 }
 
 static enum vb_st set_up(struct server *s)
@@ -133,14 +173,14 @@ static enum vb_st set_up(struct server *s)
 
     if (st != VB_OK)
         return st;
-    st = tp_region_new(s->node, ps_range_region(p->table, s->index),
-                       p->table->page_bytes == PS_HUGE_PAGE, &s->region);
+    st = make_regions(s);
     if (st == VB_OK)
         st = make_lanes(s);
     if (st != VB_OK)
         return st;
     cp.node = s->node;
     cp.channels = p->table->nlanes;
+    cp.set_size = s->set_size;
     st = ctl_start(&cp, &s->ctl);
     if (st == VB_OK && p->control != NULL)
         p->control(p->arg, s->ctl);
@@ -183,6 +223,9 @@ enum vb_exit ps_run(const struct ps_params *p)
     struct server s = { .p = p,
                         .step_ns = p->step_ns != 0 ? p->step_ns : PS_STEP_NS,
                         .index = cl_rank_index(p->ctl.spec, p->ctl.rank) };
+
+    if (p->rule != NULL && p->rule->mode == PS_BACKUP)
+        s.set_size = p->ctl.spec->nworkers - p->rule->backups;
     enum vb_st st = set_up(&s);
 
     if (st == VB_OK)

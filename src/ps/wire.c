@@ -19,6 +19,22 @@ static enum vb_st check_payload(const struct ps_from *from, const struct ps_hdr 
     return payload_bytes == want ? VB_OK : VB_PROTO;
 }
 
+static bool numbers_ok(const struct ps_hdr *h)
+{
+    switch (h->kind) {
+    case PS_PUSH:
+        return h->samples <= h->count && h->count <= UINT32_MAX;
+    case PS_READ:
+        return h->samples == 0 && h->count <= 1;
+    case PS_TICK:
+        return h->samples == 0;
+    case PS_PARAM:
+        return true;
+    default:
+        return h->samples == 0 && h->count == 0;
+    }
+}
+
 enum vb_st ps_hdr_check(const struct ps_from *from, const void *hdr, uint32_t hdr_bytes,
                         uint64_t payload_bytes, struct ps_hdr *out)
 {
@@ -35,7 +51,7 @@ enum vb_st ps_hdr_check(const struct ps_from *from, const void *hdr, uint32_t hd
         return VB_PROTO;
     if ((h.flags & ~PS_FINISHED) != 0 || (h.flags != 0 && h.kind != PS_TICK))
         return VB_PROTO;
-    if ((h.kind != PS_PUSH && h.samples != 0) || (h.kind != PS_TICK && h.count != 0))
+    if (!numbers_ok(&h))
         return VB_PROTO;
     if (check_payload(from, &h, payload_bytes) != VB_OK)
         return VB_PROTO;

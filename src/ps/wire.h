@@ -2,13 +2,16 @@
  * wire.h - the header of every message between a worker and a ps (docs/wire.md). Little-endian.
  *
  * PS_INIT   worker 0 -> ps  the first value of a chunk; payload: the chunk
- * PS_PUSH   worker -> ps    a gradient of clock `clock`, a sum over `samples`; payload: the chunk
+ * PS_PUSH   worker -> ps    a gradient of clock `clock`, a sum over `samples` of the `count` of its step;
+ *                           payload: the chunk
  * PS_TICK   worker -> ps    the clock `clock` is done, having sent `count` pushes to this lane since the
  *                           start; with PS_FINISHED: no more will come
- * PS_READ   worker -> ps    asks for the chunk at clock `clock` (modes with bounded staleness)
+ * PS_READ   worker -> ps    asks for the chunk at clock `clock` (not in sync); with `count` 1 once more, as
+ *                           it is now
  * PS_PARAM  ps -> worker    epoch `clock` of the chunk is there; payload: the chunk, or none on a
  *                           link that reads the ps's memory in place. Acknowledges every push of
- *                           clock < epoch: the gradient may be written again
+ *                           clock < epoch: the gradient may be written again. `count`: how many steps it
+ *                           is behind; `samples`: the worker whose push let it go, plus 1, or 0
  */
 #ifndef PS_WIRE_H
 #define PS_WIRE_H
@@ -26,9 +29,9 @@ struct ps_hdr {
     uint16_t worker; /* index of the worker at either end */
     uint16_t flags;
     uint32_t chunk;   /* index into the chunk table; PS_TICK: the lane */
-    uint32_t samples; /* PS_PUSH */
+    uint32_t samples; /* PS_PUSH, PS_PARAM */
     uint64_t clock;
-    uint64_t count; /* PS_TICK */
+    uint64_t count;
 };
 _Static_assert(sizeof(struct ps_hdr) == 32, "ps_hdr is 32 bytes on the wire");
 _Static_assert(offsetof(struct ps_hdr, clock) == 16, "ps_hdr has no hidden padding");

@@ -65,25 +65,30 @@ static void send_chunk(struct exchange *x, uint32_t chunk, struct ps_hdr h)
     start(x, m, &h);
 }
 
-static void push_now(struct exchange *x, uint32_t chunk, uint64_t clock, uint32_t samples)
+static void push_now(struct exchange *x, uint32_t chunk, uint64_t clock, uint32_t samples,
+                     uint32_t of)
 {
     const struct ps_chunk *c = &x->p.table->chunk[chunk];
 
     x->sent[c->ps * x->p.table->nlanes + c->lane]++;
+    x->asked[chunk] = true;
     x->pushed_bytes += c->bytes;
-    send_chunk(x, chunk, (struct ps_hdr){ .kind = PS_PUSH, .clock = clock, .samples = samples });
+    send_chunk(x, chunk,
+               (struct ps_hdr){ .kind = PS_PUSH, .clock = clock, .samples = samples, .count = of });
 }
 
-void exchange_push(struct exchange *x, uint32_t chunk, uint64_t clock, uint32_t samples)
+void exchange_push(struct exchange *x, uint32_t chunk, uint64_t clock, uint32_t samples,
+                   uint32_t of)
 {
     struct out_msg *m = &x->push[chunk];
 
     if (m->busy) { /* acknowledged by the ps, but its op has not come back yet */
         m->again = clock + 1;
         m->again_samples = samples;
+        m->again_of = of;
         return;
     }
-    push_now(x, chunk, clock, samples);
+    push_now(x, chunk, clock, samples, of);
 }
 
 void exchange_init(struct exchange *x, uint32_t chunk)
@@ -91,20 +96,55 @@ void exchange_init(struct exchange *x, uint32_t chunk)
     send_chunk(x, chunk, (struct ps_hdr){ .kind = PS_INIT });
 }
 
-void exchange_finish(struct exchange *x)
+static void send_tick(struct exchange *x, uint32_t i, uint64_t clock, uint16_t flags)
+{
+    const uint32_t nlanes = x->p.table->nlanes;
+    const struct ps_hdr h = { .version = PS_WIRE_VERSION,
+                              .kind = PS_TICK,
+                              .flags = flags,
+                              .worker = (uint16_t)x->p.worker,
+                              .chunk = i % nlanes,
+                              .clock = clock,
+                              .count = x->sent[i] };
+
+    start(x, &x->tick[i], &h);
+}
+
+void exchange_tick(struct exchange *x, uint64_t clock)
+{
+    for (uint32_t i = 0; i < x->p.table->nps * x->p.table->nlanes; i++) {
+        if (x->tick[i].busy)
+            x->tick[i].again = clock + 1; /* it counts for the one before as well */
+        else
+            send_tick(x, i, clock, 0);
+    }
+}
+
+void exchange_refresh(struct exchange *x)
 {
     const struct ps_table *t = x->p.table;
 
-    for (uint32_t i = 0; i < t->nps * t->nlanes; i++) {
+    for (uint32_t v = 0; v < t->nvars; v++)
+        x->var_round[v]--;
+    for (uint32_t k = 0; k < t->nchunks; k++) {
+        struct out_msg *m = &x->push[k];
         const struct ps_hdr h = { .version = PS_WIRE_VERSION,
-                                  .kind = PS_TICK,
-                                  .flags = PS_FINISHED,
+                                  .kind = PS_READ,
                                   .worker = (uint16_t)x->p.worker,
-                                  .chunk = i % t->nlanes,
-                                  .count = x->sent[i] };
+                                  .chunk = k,
+                                  .clock = --x->epoch[k],
+                                  .count = 1 };
 
-        start(x, &x->tick[i], &h);
+        m->op.bytes = 0;
+        x->asked[k] = true;
+        start(x, m, &h);
     }
+}
+
+void exchange_finish(struct exchange *x, uint64_t clock)
+{
+    for (uint32_t i = 0; i < x->p.table->nps * x->p.table->nlanes; i++)
+        send_tick(x, i, clock - 1, PS_FINISHED);
 }
 
 void exchange_sent(struct tp_op *op, enum vb_st st)
@@ -120,7 +160,11 @@ void exchange_sent(struct tp_op *op, enum vb_st st)
         const uint64_t clock = m->again - 1;
 
         m->again = 0;
-        push_now(x, (uint32_t)(m - x->push), clock, m->again_samples);
+        if (m >= x->tick && m < x->tick + x->p.table->nps * x->p.table->nlanes) {
+            send_tick(x, (uint32_t)(m - x->tick), clock, 0);
+            return;
+        }
+        push_now(x, (uint32_t)(m - x->push), clock, m->again_samples, m->again_of);
     }
 }
 
@@ -131,6 +175,7 @@ static void chunk_landed(struct exchange *x, uint32_t chunk, uint64_t epoch)
     const struct ps_chunk *c = &x->p.table->chunk[chunk];
 
     x->epoch[chunk] = epoch + 1;
+    x->asked[chunk] = false;
     x->pulled_bytes += c->bytes;
     for (uint32_t v = c->first_var; v < c->first_var + c->nvars; v++) {
         if (--x->behind[v] > 0)
@@ -138,7 +183,7 @@ static void chunk_landed(struct exchange *x, uint32_t chunk, uint64_t epoch)
         uint32_t first = 0;
 
         x->behind[v] = ps_var_chunks(x->p.table, v, &first);
-        x->var_epoch[v]++;
+        x->var_round[v]++;
     }
 }
 
@@ -160,10 +205,11 @@ void exchange_on_msg(void *arg, const struct tp_rx *rx)
 
     const bool ok = check(x, rx->link, rx->hdr, rx->hdr_bytes, rx->payload_bytes, &h) == VB_OK;
 
-    if (ok && h.clock < x->epoch[h.chunk])
+    if (ok && (!x->asked[h.chunk] || h.clock + 1 < x->epoch[h.chunk]))
         return; /* twice */
-    /* Epochs come one after the other: this worker pushes in between. */
-    if (!ok || h.clock > x->epoch[h.chunk]) {
+    /* Clocks come one after the other, since this worker pushes in between; but with backup workers it may
+     * have been left behind, or told of a step before others of its chunks were. */
+    if (!ok || (h.clock != x->epoch[h.chunk] && x->p.rule->mode != PS_BACKUP)) {
         log_error("ps %u sent a malformed message", (unsigned)(uintptr_t)tp_link_user(rx->link));
         x->broken = VB_PROTO;
         return;
@@ -172,6 +218,9 @@ void exchange_on_msg(void *arg, const struct tp_rx *rx)
 
     if (rx->payload != NULL && rx->payload != x->window + c->offset)
         memcpy(x->window + c->offset, rx->payload, c->bytes); /* a view, on loop */
+    if (h.clock > 0)
+        x->staleness[VB_MIN(h.count, (uint64_t)PS_STALENESS_BUCKETS - 1)]++;
+    x->by = h.samples;
     chunk_landed(x, h.chunk, h.clock);
 }
 
@@ -200,7 +249,12 @@ enum vb_st exchange_wait(struct exchange *x, uint64_t deadline_ns)
         return x->broken;
     /* nobody says when a full ring has room again */
     const uint64_t retry_ns = x->wait_head != NULL ? vb_now_ns() + VB_MS : VB_NEVER;
+    const uint64_t begun = vb_now_ns();
     const unsigned n = tp_wait(x->port, VB_MIN(deadline_ns, retry_ns));
+
+    if (x->by > 0 && x->by <= x->p.nworkers)
+        x->waited_ns[x->by - 1] += vb_now_ns() - begun;
+    x->by = 0;
 
     if (x->wait_head != NULL)
         post_waiting(x);
@@ -249,9 +303,28 @@ float *exchange_grad(const struct exchange *x, uint32_t var)
                              x->p.table->var[var].offset);
 }
 
-uint64_t exchange_epoch(const struct exchange *x, uint32_t var)
+uint64_t exchange_round(const struct exchange *x, uint32_t var)
 {
-    return x->var_epoch[var] - 1;
+    return x->var_round[var] - 1;
+}
+
+uint64_t exchange_clock(const struct exchange *x)
+{
+    uint64_t least = UINT64_MAX;
+
+    for (uint32_t k = 0; k < x->p.table->nchunks; k++)
+        least = VB_MIN(least, x->epoch[k]);
+    return least - 1;
+}
+
+const uint64_t *exchange_staleness(const struct exchange *x)
+{
+    return x->staleness;
+}
+
+const uint64_t *exchange_waited_ns(const struct exchange *x)
+{
+    return x->waited_ns;
 }
 
 uint64_t exchange_pushed_bytes(const struct exchange *x)

@@ -3,15 +3,17 @@
  * the parameter window that it reads.
  *
  * The window is one address range laid out as the chunk table's line: ranges of ps on this host are
- * their own memory mapped read-only, others are filled by messages, so every variable is contiguous
- * however many ps there are. A chunk at epoch e may be read from the moment it has landed until this
- * worker pushes its gradient of clock e, and may be overwritten any time after that push.
+ * their own memory mapped read-only (in sync the parameters themselves, else this worker's copy of them),
+ * others are filled by messages, so every variable is contiguous however many ps there are. A chunk for
+ * clock c may be read from the moment it has landed until this worker pushes its gradient of clock c, and
+ * may be overwritten any time after that push, which is answered once.
  *
  * Thread: the worker's, but for open/connect/close (set-up) and place (the transport's thread).
  */
 #ifndef WORKER_EXCHANGE_H
 #define WORKER_EXCHANGE_H
 
+#include "ps/rule.h"
 #include "ps/table.h"
 #include "transport/tp.h"
 
@@ -19,7 +21,8 @@ struct exchange;
 
 struct exchange_params {
     const struct ps_table *table; /* borrowed until close */
-    uint32_t worker;              /* index of this worker */
+    const struct ps_rule *rule;   /* the same; NULL: sync */
+    uint32_t worker, nworkers;    /* index of this worker, and how many there are */
     struct tp_node *node;         /* port 0 is the worker's */
 };
 
@@ -34,16 +37,25 @@ void exchange_close(
 const float *exchange_param(const struct exchange *x, uint32_t var);
 float *exchange_grad(const struct exchange *x, uint32_t var); /* in the gradient region */
 
-/* Steps applied to the variable that can be read now; UINT64_MAX: it has no value yet. */
-uint64_t exchange_epoch(const struct exchange *x, uint32_t var);
+/* How many of this worker's pushes of the variable have been answered: it can be read for the next step;
+ * UINT64_MAX: it has no value yet. */
+uint64_t exchange_round(const struct exchange *x, uint32_t var);
+/* The clock that all variables can be read for: rounds, but with backup workers it may have been left behind. */
+uint64_t exchange_clock(const struct exchange *x);
 
 /* Pushes the gradient of a chunk; it must not be written until the chunk's next epoch has landed. What
- * finds no room waits in order. Never blocks. */
-void exchange_push(struct exchange *x, uint32_t chunk, uint64_t clock, uint32_t samples);
+ * finds no room waits in order. Never blocks. samples: of this gradient; of: of all workers' in its step. */
+void exchange_push(struct exchange *x, uint32_t chunk, uint64_t clock, uint32_t samples,
+                   uint32_t of);
 /* Worker 0 only: the chunk's first value, from the gradient region. */
 void exchange_init(struct exchange *x, uint32_t chunk);
-/* No pushes will come any more; told to every lane of every ps. */
-void exchange_finish(struct exchange *x);
+/* With backup workers, after the last push of a clock: told to every lane of every ps. */
+void exchange_tick(struct exchange *x, uint64_t clock);
+/* Asks for all parameters once more, as they are now, for the same clock. After exchange_idle, with nothing
+ * on its way; not in sync, where nothing has changed. */
+void exchange_refresh(struct exchange *x);
+/* After exchange_idle. No pushes will come any more after those of this clock - 1; told to every lane of every ps. */
+void exchange_finish(struct exchange *x, uint64_t clock);
 
 /* Handles what has arrived; never sleeps. */
 void exchange_poll(struct exchange *x);
@@ -57,6 +69,11 @@ bool exchange_missing(const struct exchange *x, uint64_t clock, uint32_t *ps_out
 
 /* A ps whose link has failed; false: none. */
 bool exchange_dead(const struct exchange *x, uint32_t *ps_out);
+
+/* Chunks that were read, by how many steps they were behind (PS_STALENESS_BUCKETS). */
+const uint64_t *exchange_staleness(const struct exchange *x);
+/* How long this worker has slept in exchange_wait until the push of each worker (nworkers of them). */
+const uint64_t *exchange_waited_ns(const struct exchange *x);
 
 uint64_t exchange_pushed_bytes(const struct exchange *x);
 uint64_t

@@ -11,7 +11,7 @@ struct out_msg {
     uint32_t ps, lane;
     uint64_t
         again; /* clock + 1 of a push that became due while the last was still in flight; 0: none */
-    uint32_t again_samples;
+    uint32_t again_samples, again_of;
     bool busy;
 };
 
@@ -27,10 +27,14 @@ struct exchange {
     struct out_msg *tick;  /* per (ps, lane) */
     struct out_msg *wait_head, *wait_tail;
     uint64_t *epoch;     /* per chunk: landed epoch + 1 */
-    uint32_t *behind;    /* per variable: chunks that have not landed at var_epoch yet */
-    uint64_t *var_epoch; /* per variable: epoch + 1 that is being waited for */
+    bool *asked;         /* per chunk: an answer is to come */
+    uint32_t *behind;    /* per variable: chunks that have not landed in var_round yet */
+    uint64_t *var_round; /* per variable: rounds that have landed */
     uint64_t *sent;      /* per (ps, lane): pushes so far */
     uint64_t pushed_bytes, pulled_bytes;
+    uint64_t staleness[PS_STALENESS_BUCKETS];
+    uint64_t *waited_ns; /* per worker */
+    uint32_t by;         /* whose push has let the last chunk go, plus 1; 0: nobody's */
     uint32_t nbusy;
     enum vb_st broken;
 };

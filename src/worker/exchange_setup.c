@@ -12,16 +12,20 @@ static enum vb_st make_messages(struct exchange *x)
     const uint32_t nlanes = t->nps * t->nlanes;
 
     x->link = calloc(t->nps, sizeof(struct tp_link *));
+    x->waited_ns = calloc(x->p.nworkers, sizeof(*x->waited_ns));
     x->push = calloc(t->nchunks, sizeof(*x->push));
     x->tick = calloc(nlanes, sizeof(*x->tick));
     x->sent = calloc(nlanes, sizeof(*x->sent));
     x->epoch = calloc(t->nchunks, sizeof(*x->epoch));
+    x->asked = calloc(t->nchunks, sizeof(*x->asked));
     x->behind = calloc(t->nvars, sizeof(*x->behind));
-    x->var_epoch = calloc(t->nvars, sizeof(*x->var_epoch));
-    if (x->link == NULL || x->push == NULL || x->tick == NULL || x->sent == NULL ||
-        x->epoch == NULL || x->behind == NULL || x->var_epoch == NULL)
+    x->var_round = calloc(t->nvars, sizeof(*x->var_round));
+    if (x->asked == NULL || x->waited_ns == NULL || x->link == NULL || x->push == NULL ||
+        x->tick == NULL || x->sent == NULL || x->epoch == NULL || x->behind == NULL ||
+        x->var_round == NULL)
         return VB_NOMEM;
     for (uint32_t c = 0; c < t->nchunks; c++) {
+        x->asked[c] = true; /* the first value */
         x->push[c] = (struct out_msg){ .x = x, .ps = t->chunk[c].ps, .lane = t->chunk[c].lane };
         x->push[c].op.done = exchange_sent;
     }
@@ -62,6 +66,8 @@ enum vb_st exchange_open(const struct exchange_params *p, struct exchange **x_ou
     if (x == NULL)
         return st;
     x->p = *p;
+    if (p->rule == NULL)
+        x->p.rule = &ps_rule_sync;
     x->port = tp_port(p->node, 0);
     if (reserve_window(x) != VB_OK)
         goto fail;
@@ -91,7 +97,10 @@ enum vb_st exchange_connect(struct exchange *x, struct tp_link *const *link)
         x->link[ps] = link[ps];
         if (tp_link_way(link[ps]) != TP_MAP || ps_range_used(t, ps) == 0)
             continue;
-        const enum vb_st st = tp_link_map(link[ps], 0, 0, ps_range_region(t, ps),
+        /* the ps's regions: its range, and the workers' copies */
+        const uint64_t bytes = ps_range_region(t, ps);
+        const uint32_t region = ps_rule_in_place(x->p.rule) ? 0 : 1;
+        const enum vb_st st = tp_link_map(link[ps], region, region * x->p.worker * bytes, bytes,
                                           x->window + ps * t->range_bytes, &at);
         if (st != VB_OK)
             return st;
@@ -106,11 +115,13 @@ void exchange_close(struct exchange *x)
     if (x->reserved != NULL)
         munmap(x->reserved, x->reserved_bytes);
     free(x->link);
+    free(x->waited_ns);
     free(x->push);
     free(x->tick);
     free(x->sent);
     free(x->epoch);
+    free(x->asked);
     free(x->behind);
-    free(x->var_epoch);
+    free(x->var_round);
     free(x);
 }

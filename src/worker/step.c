@@ -17,7 +17,7 @@ static bool var_ready(void *arg, uint32_t var)
 {
     const struct task *t = arg;
 
-    return exchange_epoch(t->x, var) == t->clock;
+    return exchange_round(t->x, var) == t->round;
 }
 
 static void poll_links(void *arg)
@@ -29,7 +29,7 @@ static void release(void *arg, uint32_t chunk)
 {
     struct task *t = arg;
 
-    exchange_push(t->x, chunk, t->clock, t->step_samples);
+    exchange_push(t->x, chunk, t->clock, t->step_samples, t->step_rows);
 }
 
 static void say_missing(struct task *t, uint64_t waited_s, char *text, size_t text_bytes)
@@ -110,6 +110,7 @@ enum vb_st task_step(struct task *t, const struct vb_perm *order, uint64_t step)
     (void)feed_micro_batch(rows, first, nv, &begin);
     n = feed_micro_batch(rows, first + t->nmicro - 1, nv, &from);
     t->step_samples = (uint32_t)(from + n - begin);
+    t->step_rows = (uint32_t)rows;
     for (uint64_t m = 0; m < t->nmicro; m++) {
         struct exec_run r = exec_tree_place(m, t->nmicro);
 
@@ -125,6 +126,7 @@ enum vb_st task_step(struct task *t, const struct vb_perm *order, uint64_t step)
     t->epoch_samples += t->step_samples;
     t->recent_samples += t->step_samples;
     t->clock++;
+    t->round++;
     return VB_OK;
 }
 

@@ -6,7 +6,10 @@
 #include "worker/exec.h"
 #include "worker/train.h"
 
-enum { EVAL_ROWS = 500 };
+enum {
+    EVAL_ROWS = 500,
+    EPOCHS_OPEN = 4
+}; /* data epochs that a worker may be ahead of the others */
 
 struct task {
     const struct wk_params *p;
@@ -20,11 +23,16 @@ struct task {
     float *scratch;  /* gradients below the first level of the one sum */
     uint64_t nmicro; /* micro-batches of this worker in a step */
     uint64_t clock, steps, steps_per_epoch;
-    uint32_t step_samples; /* of this worker in the step that runs */
-    double epoch_loss;     /* of this worker, sum over samples */
+    uint64_t round; /* steps that this worker has made: the clock, but where it was left behind */
+    uint64_t epochs_ended;
+    uint32_t step_samples, step_rows; /* of this worker, and of all, in the step that runs */
+    double epoch_loss;                /* of this worker, sum over samples */
     uint64_t epoch_samples;
     uint64_t start_ns, eval_ns; /* eval_ns: time spent in evaluation so far */
-    double best, last;          /* test accuracy, below 0: none */
+    struct wk_report
+        ended[EPOCHS_OPEN]; /* the chief's: data epochs that it has ended, without loss */
+    uint64_t nended, nreported;
+    double best, last; /* test accuracy, below 0: none */
     uint64_t reported_ns, reported_step;
     double recent_loss;
     uint64_t recent_samples;
@@ -33,7 +41,7 @@ struct task {
 /* Blocks until parameters arrive; the executor's wait. VB_STOPPED: the run has ended (ctl_ended says
  * how). */
 enum vb_st task_wait(void *task);
-/* All variables at the task's clock: after it the parameters stand still until this worker pushes. */
+/* All variables for the next step: after it the parameters stand still until this worker pushes. */
 enum vb_st task_barrier(struct task *t);
 /* One global step: this worker's micro-batches, pushes included. */
 VB_MUST_CHECK enum vb_st task_step(struct task *t, const struct vb_perm *order, uint64_t step);

@@ -83,16 +83,27 @@ static enum vb_st evaluate(struct task *t)
     return st;
 }
 
-/* Sums over all workers. Every worker waits for them, so that none is an epoch ahead. */
-static enum vb_st reduce(struct task *t, uint32_t tag, double sum[2])
+static bool in_step(const struct task *t)
 {
-    enum vb_st st = ctl_reduce(t->ctl, tag, sum, 2);
+    return t->p->rule == NULL || t->p->rule->mode == PS_SYNC;
+}
 
-    if (st == VB_OK)
-        st = ctl_reduced(t->ctl, tag, sum, 2, vb_now_ns() + t->p->step_ns);
-    if (st == VB_TIMEOUT)
-        ctl_fail(t->ctl, VB_EXIT_TIMEOUT, "the sums over all workers did not come in time");
-    return st;
+/* A sum over all workers. Where they need not keep step, one that is slow is waited for as long as it lives. */
+static enum vb_st fetch(struct task *t, uint32_t tag, double sum[2], bool wait)
+{
+    const uint64_t each = in_step(t) ? t->p->step_ns : 10 * VB_SEC, begun = vb_now_ns();
+
+    for (;;) {
+        const enum vb_st st = ctl_reduced(t->ctl, tag, sum, 2, wait ? vb_now_ns() + each : 0);
+
+        if (st != VB_TIMEOUT || !wait)
+            return st;
+        if (in_step(t)) {
+            ctl_fail(t->ctl, VB_EXIT_TIMEOUT, "the sums over all workers did not come in time");
+            return st;
+        }
+        log_info("waits for slower workers for %.0f s", seconds_since(begun));
+    }
 }
 
 static void warn_if_diverged(const struct task *t, uint64_t epoch, double loss)
@@ -103,53 +114,103 @@ static void warn_if_diverged(const struct task *t, uint64_t epoch, double loss)
                  epoch + 1);
 }
 
-/* Loss over all workers; the chief evaluates and reports. */
+/* The chief's side of a data epoch, while the others' losses may still be missing. */
+static enum vb_st look_back(struct task *t, uint64_t epoch)
+{
+    enum vb_st st = task_barrier(t);
+
+    if (st == VB_OK)
+        st = evaluate(t);
+    if (st != VB_OK)
+        return st;
+    t->ended[epoch % EPOCHS_OPEN] =
+        (struct wk_report){ .event = WK_EPOCH,
+                            .epoch = epoch + 1,
+                            .samples = samples_in(t, t->clock),
+                            .test_accuracy = t->last,
+                            .best_test_accuracy = t->best,
+                            .seconds = seconds_since(t->start_ns),
+                            .samples_per_s =
+                                (double)samples_in(t, t->clock) / training_seconds(t) };
+    t->nended = epoch + 1;
+    return VB_OK;
+}
+
+/* Reports the data epochs whose losses are there from all workers; waits for those before `until`. */
+static enum vb_st report_ended(struct task *t, uint64_t until)
+{
+    while (t->nreported < VB_MAX(t->nended, until)) {
+        struct wk_report *r = &t->ended[t->nreported % EPOCHS_OPEN];
+        const bool wait = t->nreported < until;
+        double sum[2];
+        const enum vb_st st = fetch(t, (uint32_t)t->nreported, sum, wait);
+
+        if (st == VB_TIMEOUT && !wait)
+            return VB_OK;
+        if (st != VB_OK)
+            return st;
+        t->nreported++;
+        if (!t->chief)
+            continue;
+        r->loss = sum[0] / sum[1];
+        warn_if_diverged(t, r->epoch - 1, r->loss);
+        report(t, r);
+    }
+    return VB_OK;
+}
+
+/* Loss over all workers; the chief evaluates and reports. In sync every worker waits for the others' losses,
+ * so that none is an epoch ahead; else only who is EPOCHS_OPEN ahead. */
 static enum vb_st end_epoch(struct task *t, uint64_t epoch)
 {
-    double sum[2] = { t->epoch_loss, (double)t->epoch_samples };
-    enum vb_st st = reduce(t, (uint32_t)epoch, sum);
+    const double sum[2] = { t->epoch_loss, (double)t->epoch_samples };
+    uint64_t until = in_step(t) ? epoch + 1 : 0;
+    enum vb_st st = VB_OK;
 
     t->epoch_loss = 0;
     t->epoch_samples = 0;
+    if (epoch >= EPOCHS_OPEN)
+        st = report_ended(t, epoch + 1 - EPOCHS_OPEN);
+    if (st == VB_OK)
+        st = ctl_reduce(t->ctl, (uint32_t)epoch, sum, 2);
     if (st == VB_OK && t->chief)
-        st = task_barrier(t);
-    if (st != VB_OK || !t->chief)
-        return st;
-    const double rate = (double)samples_in(t, t->clock) / training_seconds(t);
+        st = look_back(t, epoch);
+    return st == VB_OK ? report_ended(t, until) : st;
+}
 
-    warn_if_diverged(t, epoch, sum[0] / sum[1]);
-    st = evaluate(t);
-    if (st != VB_OK)
-        return st;
-    report(t, &(struct wk_report){ .event = WK_EPOCH,
-                                   .epoch = epoch + 1,
-                                   .samples = samples_in(t, t->clock),
-                                   .loss = sum[0] / sum[1],
-                                   .test_accuracy = t->last,
-                                   .best_test_accuracy = t->best,
-                                   .seconds = seconds_since(t->start_ns),
-                                   .samples_per_s = rate });
-    return VB_OK;
+/* The step was made with this worker or without it: where are the others? */
+static enum vb_st catch_up(struct task *t)
+{
+    enum vb_st st;
+
+    exchange_tick(t->x, t->clock - 1);
+    st = task_barrier(t);
+    if (st == VB_OK)
+        t->clock = exchange_clock(t->x);
+    return st;
 }
 
 static enum vb_st run_epochs(struct task *t)
 {
-    for (uint64_t epoch = 0; epoch < t->p->epochs; epoch++) {
-        const struct vb_perm order = vb_perm_make(t->train.n, t->p->seed, epoch);
+    struct vb_perm order = { 0 };
+    uint64_t of = UINT64_MAX;
+    enum vb_st st = VB_OK;
 
-        for (uint64_t step = 0; step < t->steps_per_epoch; step++) {
-            const enum vb_st st = task_step(t, &order, step);
+    while (st == VB_OK && t->clock < t->steps) {
+        const uint64_t epoch = t->clock / t->steps_per_epoch;
 
-            if (st != VB_OK)
-                return st;
+        if (epoch != of)
+            order = vb_perm_make(t->train.n, t->p->seed, epoch);
+        of = epoch;
+        st = task_step(t, &order, t->clock % t->steps_per_epoch);
+        if (st == VB_OK && t->p->rule != NULL && t->p->rule->mode == PS_BACKUP)
+            st = catch_up(t);
+        if (st == VB_OK)
             report_progress(t, epoch);
-        }
-        const enum vb_st st = end_epoch(t, epoch);
-
-        if (st != VB_OK)
-            return st;
+        while (st == VB_OK && t->epochs_ended < t->clock / t->steps_per_epoch)
+            st = end_epoch(t, t->epochs_ended++);
     }
-    return VB_OK;
+    return st;
 }
 
 static void init_params(struct task *t)
@@ -203,6 +264,35 @@ static void report_links(struct task *t)
     }
 }
 
+static enum vb_st drain(struct task *t)
+{
+    enum vb_st st = VB_OK;
+
+    while (st == VB_OK && !exchange_idle(t->x))
+        st = task_wait(t);
+    return st;
+}
+
+/* All workers' last pushes have been applied: the chief reads what has become of the parameters. */
+static enum vb_st read_last(struct task *t)
+{
+    enum vb_st st = drain(t);
+
+    if (st != VB_OK)
+        return st;
+    exchange_refresh(t->x);
+    st = task_barrier(t);
+    return st == VB_OK ? evaluate(t) : st;
+}
+
+static void report_waits(struct task *t)
+{
+    report(t, &(struct wk_report){ .event = WK_WAITS,
+                                   .staleness = exchange_staleness(t->x),
+                                   .waited_ns = exchange_waited_ns(t->x),
+                                   .nworkers = t->nworkers });
+}
+
 /* The last words: nothing more will be pushed, and the totals over all workers. */
 static enum vb_st finish(struct task *t)
 {
@@ -212,12 +302,20 @@ static enum vb_st finish(struct task *t)
     double sum[2] = { (double)exchange_pushed_bytes(t->x), (double)exchange_pulled_bytes(t->x) };
 
     if (st == VB_OK)
-        st = reduce(t, (uint32_t)t->p->epochs, sum);
+        st = report_ended(t, t->p->epochs);
+    if (st == VB_OK)
+        st = ctl_reduce(t->ctl, (uint32_t)t->p->epochs, sum, 2);
+    if (st == VB_OK)
+        st = fetch(t, (uint32_t)t->p->epochs, sum, true);
+    if (st == VB_OK && t->chief && !in_step(t))
+        st = read_last(t);
+    if (st == VB_OK)
+        st = drain(t);
     if (st != VB_OK)
         return st;
-    exchange_finish(t->x);
-    while (st == VB_OK && !exchange_idle(t->x))
-        st = task_wait(t);
+    report_waits(t);
+    exchange_finish(t->x, t->clock);
+    st = drain(t);
     if (st != VB_OK)
         return st;
     report_links(t);
@@ -276,9 +374,12 @@ static enum vb_st open_links(struct task *t)
     enum vb_st st = tp_node_open(&np, &t->node);
 
     if (st == VB_OK)
-        st = exchange_open(
-            &(struct exchange_params){ .table = p->table, .worker = t->worker, .node = t->node },
-            &t->x);
+        st = exchange_open(&(struct exchange_params){ .table = p->table,
+                                                      .rule = p->rule,
+                                                      .worker = t->worker,
+                                                      .nworkers = t->nworkers,
+                                                      .node = t->node },
+                           &t->x);
     if (st != VB_OK)
         return st;
     cp.node = t->node;

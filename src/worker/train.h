@@ -6,12 +6,14 @@
 #define WORKER_TRAIN_H
 
 #include "cluster/control.h"
+#include "ps/rule.h"
 #include "ps/table.h"
 #include "worker/feed.h"
 #include "worker/model.h"
 
-/* What a worker tells its surroundings; the chief everything, others only links. */
-enum wk_event { WK_START, WK_PROGRESS, WK_EPOCH, WK_LINK, WK_DONE };
+/* What a worker tells its surroundings; the chief everything, others only links and
+ * waits. */
+enum wk_event { WK_START, WK_PROGRESS, WK_EPOCH, WK_LINK, WK_WAITS, WK_DONE };
 
 struct wk_report {
     enum wk_event event;
@@ -25,6 +27,9 @@ struct wk_report {
     uint64_t params, train_samples, test_samples;
     uint64_t pushed_bytes, pulled_bytes; /* over all workers */
     uint32_t params_crc32c;
+    /* waits: chunks read by how many steps they were behind, and how long it waited for each worker */
+    const uint64_t *staleness, *waited_ns;
+    uint32_t nworkers;
     const char *peer; /* link, and the next two */
     const struct tp_link_info *link;
     uint64_t sent_bytes, received_bytes;
@@ -34,6 +39,7 @@ struct wk_params {
     struct ctl_params ctl; /* spec, rank, secret, config, listen_fd, transport, timeouts */
     const struct model *model;
     const struct ps_table *table;
+    const struct ps_rule *rule; /* NULL: sync */
     struct feed_params train,
         test; /* test.images NULL: no evaluation; classes and rows are filled in */
     uint64_t batch, epochs, seed, virtual_workers;

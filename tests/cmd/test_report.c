@@ -21,6 +21,11 @@
     "{\"event\":\"done\",\"steps\":9000,\"seconds\":3725,\"samples_per_s\":73000.4,"               \
     "\"test_accuracy\":0.88,\"best_test_accuracy\":0.89,\"pushed_bytes\":0,\"pulled_bytes\":1e12}"
 
+#define WAITS                                                                                      \
+    "{\"event\":\"waits\",\"task\":\"worker 0\",\"staleness\":[60,20],\"waited_s\":[0.01,2.5]}"
+#define WAITS_OTHER                                                                                \
+    "{\"event\":\"waits\",\"task\":\"worker 1\",\"staleness\":[0,0,0,20],\"waited_s\":[7,0]}"
+
 static void show(const struct report_params *p)
 {
     static const struct {
@@ -34,6 +39,8 @@ static void show(const struct report_params *p)
         { "worker 0", EPOCH_UNTESTED, false },
         { "worker 0", DONE, false },
         { "worker 1", LINK, false },
+        { "worker 0", WAITS, false },
+        { "worker 1", WAITS_OTHER, false },
         { "ps 0", "warn ps: something", true },
         { "ps 0", "{\"event\":\"no such\"}", false },
         { "ps 0", "{broken", false },
@@ -58,6 +65,8 @@ Test(report, people_see_epochs_as_they_come_and_the_sum_at_the_end, .init = cr_r
         "test accuracy 0.8800 (best 0.8900)\n"
         "9000 steps in 1:02:05, 73000 samples/s\n"
         "pushed 0 B, pulled 1 TB\n"
+        "steps behind when read: 0 60.0 %, 1 20.0 %, 3 20.0 %\n"
+        "waits: worker 1 7.0 s for worker 0, worker 0 2.5 s for worker 1\n"
         "link worker 1 - ps 0: rdma mlx5_0:1 10.0.0.1:1 -> 10.0.0.2:2, GID ::1, MTU "
         "4096, rails a 1 B, b 2 B, eager; sent 1.23 MB, received 999 B; not faster: "
         "because\n");
@@ -72,13 +81,15 @@ Test(report, other_lines_go_to_stderr_under_their_task, .init = cr_redirect_stde
 Test(report, machines_get_the_events_as_they_are_and_done_last, .init = cr_redirect_stdout)
 {
     show(&(struct report_params){ .json = true });
-    cr_assert_stdout_eq_str(EPOCH "\n" EPOCH_UNTESTED "\n" LINK "\n" DONE "\n");
+    cr_assert_stdout_eq_str(EPOCH "\n" EPOCH_UNTESTED "\n" LINK "\n" WAITS "\n" WAITS_OTHER
+                                  "\n" DONE "\n");
 }
 
 Test(report, machines_get_progress_only_when_asked, .init = cr_redirect_stdout)
 {
     show(&(struct report_params){ .json = true, .progress = true });
-    cr_assert_stdout_eq_str(PROGRESS "\n" EPOCH "\n" EPOCH_UNTESTED "\n" LINK "\n" DONE "\n");
+    cr_assert_stdout_eq_str(PROGRESS "\n" EPOCH "\n" EPOCH_UNTESTED "\n" LINK "\n" WAITS
+                                     "\n" WAITS_OTHER "\n" DONE "\n");
 }
 
 Test(report, a_terminal_has_one_live_line_that_makes_way, .init = cr_redirect_stderr)

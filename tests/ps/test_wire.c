@@ -28,7 +28,7 @@ Test(wire, honest_headers_pass)
     struct ps_table t = table();
     const uint64_t bytes = t.chunk[0].bytes;
     const struct ps_hdr push = {
-        .version = 1, .kind = PS_PUSH, .worker = 3, .clock = 9, .samples = 25
+        .version = 1, .kind = PS_PUSH, .worker = 3, .clock = 9, .samples = 25, .count = 100
     };
     const struct ps_hdr tick = {
         .version = 1, .kind = PS_TICK, .worker = 3, .flags = PS_FINISHED, .count = 7
@@ -48,7 +48,9 @@ Test(wire, each_wrong_field_is_refused)
 {
     struct ps_table t = table();
     const uint64_t bytes = t.chunk[0].bytes;
-    const struct ps_hdr good = { .version = 1, .kind = PS_PUSH, .worker = 3, .samples = 25 };
+    const struct ps_hdr good = {
+        .version = 1, .kind = PS_PUSH, .worker = 3, .samples = 25, .count = 25
+    };
     const uint32_t other_ps = t.nchunks - 1;
     struct ps_hdr h;
 
@@ -69,14 +71,16 @@ Test(wire, each_wrong_field_is_refused)
     REFUSED(h.chunk = other_ps, t.chunk[other_ps].bytes);
     REFUSED(h.chunk = t.nchunks, bytes);
     REFUSED(h.chunk = UINT32_MAX, bytes);
-    REFUSED(h.count = 1, bytes);
+    REFUSED(h.count = 24, bytes); /* more than all have */
+    REFUSED(h.count = UINT64_C(1) << 32, bytes);
     REFUSED((void)0, bytes - 4);
     REFUSED((void)0, bytes + 4);
     REFUSED((void)0, 0);
     REFUSED((void)0, UINT64_MAX);
     REFUSED((h.kind = PS_TICK, h.samples = 0, h.chunk = 1), 0); /* no such lane */
     REFUSED((h.kind = PS_TICK, h.samples = 0, h.flags = 2), 0);
-    REFUSED((h.kind = PS_READ, h.samples = 0), bytes);
+    REFUSED((h.kind = PS_READ, h.samples = 0, h.count = 0), bytes);
+    REFUSED((h.kind = PS_READ, h.samples = 0, h.count = 2), 0);
 #undef REFUSED
     cr_assert_eq(check(&t, true, good, bytes), VB_OK);
     ps_table_fini(&t);

@@ -137,7 +137,7 @@ static void fill_grad(struct rig *r, uint32_t w, uint64_t t)
 static bool all_at(struct rig *r, uint32_t w, uint64_t clock)
 {
     for (uint32_t v = 0; v < r->table.nvars; v++)
-        if (exchange_epoch(r->x[w], v) != clock)
+        if (exchange_round(r->x[w], v) != clock)
             return false;
     return true;
 }
@@ -159,7 +159,7 @@ bool rig_train(struct rig *r, uint64_t steps)
 
             fill_grad(r, w, clock[w]);
             for (uint32_t c = 0; c < r->table.nchunks; c++)
-                exchange_push(r->x[w], (uint32_t)vb_perm_at(&order, c), clock[w], 10 + w);
+                exchange_push(r->x[w], (uint32_t)vb_perm_at(&order, c), clock[w], 10 + w, 1000);
             clock[w]++;
             left--;
             still = 0;

@@ -117,16 +117,16 @@ Test(exchange, a_finished_worker_leaves_and_the_others_go_on)
 
     rig_open(&r, &p);
     cr_assert(rig_train(&r, 2));
-    exchange_finish(r.x[1]);
+    exchange_finish(r.x[1], 2);
     for (uint32_t i = 0; i < 100; i++)
         cr_assert(rig_progress(&r));
     cr_assert(exchange_idle(r.x[1]));
     for (uint32_t c = 0; c < r.table.nchunks; c++)
-        exchange_push(r.x[0], c, 2, 10);
+        exchange_push(r.x[0], c, 2, 10, 10);
     for (uint32_t i = 0; i < 100; i++)
         cr_assert(rig_progress(&r));
     for (uint32_t v = 0; v < r.table.nvars; v++)
-        cr_assert_eq(exchange_epoch(r.x[0], v), 3);
+        cr_assert_eq(exchange_round(r.x[0], v), 3);
     rig_close(&r);
 }
 
@@ -146,7 +146,7 @@ Test(exchange, it_says_which_ps_it_waits_for)
     cr_assert(rig_train(&r, 1));
     cr_assert(!exchange_missing(r.x[0], 1, &ps));
     for (uint32_t c = 0; c < r.table.nchunks && r.table.chunk[c].ps == 0; c++)
-        exchange_push(r.x[0], c, 1, 10);
+        exchange_push(r.x[0], c, 1, 10, 10);
     for (uint32_t i = 0; i < 100; i++)
         cr_assert(rig_progress(&r));
     cr_assert(exchange_missing(r.x[0], 2, &ps));

@@ -1,0 +1,102 @@
+#include "cmd/report_waits.h"
+
+#include "base/util.h"
+#include "ps/engine.h"
+
+#include <stdio.h>
+
+enum { STALENESS_LAST = PS_STALENESS_BUCKETS - 1 };
+enum { PAIRS_MAX = 4 }; /* of those who waited and were waited for */
+#define SHOWN_S 0.05
+
+static double sum_of(const json_t *waits, const char *key, size_t at)
+{
+    double sum = 0;
+    size_t i;
+    json_t *e;
+
+    json_array_foreach(waits, i, e)
+    {
+        sum += json_number_value(json_array_get(json_object_get(e, key), at));
+    }
+    return sum;
+}
+
+static size_t longest(const json_t *waits, const char *key)
+{
+    size_t n = 0, i;
+    json_t *e;
+
+    json_array_foreach(waits, i, e)
+    {
+        n = VB_MAX(n, json_array_size(json_object_get(e, key)));
+    }
+    return n;
+}
+
+static void show_staleness(const json_t *waits)
+{
+    const size_t n = longest(waits, "staleness");
+    double all = 0;
+
+    for (size_t s = 0; s < n; s++)
+        all += sum_of(waits, "staleness", s);
+    if (n < 2 || all == 0)
+        return; /* never behind */
+    printf("steps behind when read:");
+    for (size_t s = 0; s < n; s++) {
+        const double part = sum_of(waits, "staleness", s) / all;
+
+        if (part >= 0.0005)
+            printf(" %zu%s %.1f %%%s", s, s == STALENESS_LAST ? " and more" : "", 100 * part,
+                   s + 1 < n ? "," : "");
+    }
+    putchar('\n');
+}
+
+/* The longest wait of all that is below `below`. */
+static double next_pair(const json_t *waits, double below, size_t *who, size_t *whom)
+{
+    double best = 0;
+    size_t i, k;
+    json_t *e, *s;
+
+    json_array_foreach(waits, i, e)
+    {
+        json_array_foreach(json_object_get(e, "waited_s"), k, s)
+        {
+            const double v = json_number_value(s);
+
+            if (v > best && v < below) {
+                best = v;
+                *who = i;
+                *whom = k;
+            }
+        }
+    }
+    return best;
+}
+
+static void show_waits(const json_t *waits)
+{
+    size_t who = 0, whom = 0;
+    double s = next_pair(waits, 1e300, &who, &whom);
+
+    if (s < SHOWN_S)
+        return;
+    printf("waits:");
+    for (unsigned n = 0; n < PAIRS_MAX && s >= SHOWN_S; n++) {
+        const char *name = json_string_value(json_object_get(json_array_get(waits, who), "task"));
+
+        printf("%s %s %.1f s for worker %zu", n == 0 ? "" : ",", name != NULL ? name : "?", s,
+               whom);
+        s = next_pair(waits, s, &who, &whom);
+    }
+    putchar('\n');
+}
+
+void report_waits(const json_t *waits)
+{
+    show_staleness(waits);
+    show_waits(waits);
+}
