@@ -42,5 +42,5 @@ exec unshare --mount bash -euc '
         echo UCX \$(pkg-config --modversion ucx)
         meson setup build --werror >/dev/null
         ninja -C build
-        meson test -C build --print-errorlogs --num-processes 1 conform_tp conform_setup test_ucx test_ucx_hostile stress_ucx worker_steady
+        meson test -C build --print-errorlogs --num-processes 1 conform_tp conform_setup test_ucx test_ucx_hostile test_ucx_pieces stress_ucx worker_steady
     "' sh "$root"

@@ -90,6 +90,10 @@ static ucs_status_t context_open(struct ucx_node *un, bool ipv6)
     set(config, "CM_USE_ALL_DEVICES", "n");
     for (size_t i = 0; un->way == TP_TCP && i < VB_ARRAY_LEN(tcp_settings); i++)
         set_tcp(config, &tcp_settings[i]);
+    /* TCP registers nothing; newer UCX (1.18) has a cache for it all the same, whose watch over the
+     * process's memory now and then never comes up. 1.13 does not know the setting. */
+    if (un->way == TP_TCP)
+        (void)ucp_config_modify(config, "RCACHE_ENABLE", "n");
     if (un->way == TP_TCP && ipv6)
         set_tcp(config, &tcp_ipv6);
     s = ucp_init(&p, config, &un->ctx);
