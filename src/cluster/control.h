@@ -76,10 +76,10 @@ void ctl_fail(struct ctl *c, enum vb_exit code, const char *text);
 
 /*
  * Sum over workers, by the coordinator, in rank order: each worker gives n (<= 8) doubles under one
- * tag; ctl_reduced waits for the sum. Tags count up from 0 and at most 8 may be open. A worker need
- * not fetch every result (16 are kept). A worker that has finished counts no more. VB_STOPPED: the
+ * tag; ctl_reduced waits for the sum. Tags count up from 0 and at most 64 may be open. A worker need
+ * not fetch every result (128 are kept). A worker that has finished counts no more. VB_STOPPED: the
  * run ended; VB_TIMEOUT; VB_INVAL: not the next tag, another n, or a result no longer kept; VB_AGAIN:
- * 8 tags are open, fetch a result first.
+ * 64 tags are open, fetch a result first.
  */
 VB_MUST_CHECK enum vb_st ctl_reduce(struct ctl *c, uint32_t tag, const double *v, unsigned n);
 VB_MUST_CHECK enum vb_st ctl_reduced(struct ctl *c, uint32_t tag, double *v, unsigned n,

@@ -24,7 +24,7 @@ struct pollfd;
 
 enum {
     CTL_PENDING = 64,   /* connections that have not proved who they are */
-    CTL_RESULTS = 16,   /* sums kept for ctl_reduced */
+    CTL_RESULTS = 128,  /* sums kept for ctl_reduced */
     CTL_SOURCES = 64,   /* refused connections that were logged */
     CTL_RETRY_MS = 100, /* between attempts to connect */
     CTL_HELLO_MS = 5000,

@@ -9,7 +9,7 @@
 #include "cluster/spec.h"
 #include "cluster/wire.h"
 
-enum { COORD_OPEN = 8 }; /* tags that may be open at once */
+enum { COORD_OPEN = 64 }; /* tags that may be open at once */
 
 enum coord_act { COORD_NOTHING, COORD_START, COORD_REDUCED, COORD_SET, COORD_END };
 

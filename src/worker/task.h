@@ -8,7 +8,7 @@
 
 enum {
     EVAL_ROWS = 500,
-    EPOCHS_OPEN = 4
+    EPOCHS_OPEN = 64
 }; /* data epochs that a worker may be ahead of the others */
 
 struct task {

@@ -81,17 +81,17 @@ Test(coord, sums_go_in_rank_order_whatever_the_order_of_arrival)
     }
 }
 
-Test(coord, at_most_eight_tags_are_open_and_they_end_in_order)
+Test(coord, so_many_tags_are_open_at_most_and_they_end_in_order)
 {
     start();
-    for (uint32_t tag = 0; tag < 8; tag++)
+    for (uint32_t tag = 0; tag < COORD_OPEN; tag++)
         cr_assert(give(2, tag, 1, 1) == VB_OK && give(3, tag, 1, 1) == VB_OK);
-    cr_assert_eq(give(2, 8, 1, 1), VB_PROTO);
+    cr_assert_eq(give(2, COORD_OPEN, 1, 1), VB_PROTO);
     cr_assert_eq(coord_next(&c).act, COORD_NOTHING);
     cr_assert_eq(give(4, 0, 1, 1), VB_OK);
     cr_assert_eq(coord_next(&c).sum.tag, 0);
     cr_assert_eq(coord_next(&c).act, COORD_NOTHING);
-    cr_assert_eq(give(2, 8, 1, 1), VB_OK);
+    cr_assert_eq(give(2, COORD_OPEN, 1, 1), VB_OK);
 }
 
 Test(coord, reductions_that_make_no_sense_are_refused)
@@ -133,4 +133,46 @@ Test(coord, the_run_ends_when_all_workers_have_finished)
     }
     cr_assert_eq(coord_next(&c).act, COORD_END);
     cr_assert_eq(coord_next(&c).act, COORD_NOTHING);
+}
+
+/* ---- who makes a step: the first 2 of 3 workers that both ps have ---- */
+
+static enum vb_st count(uint32_t worker, uint64_t clock)
+{
+    return coord_counted(&c, &(struct wire_counted){ .worker = worker, .clock = clock });
+}
+
+static void start_sets(void)
+{
+    coord_fini(&c);
+    cr_assert_eq(coord_init(&c, &spec, 2), VB_OK);
+    start();
+}
+
+Test(coord, the_first_workers_that_every_ps_has_make_the_step)
+{
+    start_sets();
+    cr_assert(count(2, 0) == VB_OK && count(0, 0) == VB_OK && count(1, 0) == VB_OK);
+    cr_assert_eq(coord_next(&c).act, COORD_NOTHING);
+    cr_assert(count(0, 0) == VB_OK && coord_next(&c).act == COORD_NOTHING);
+    cr_assert_eq(count(2, 0), VB_OK);
+    const struct coord_out out = coord_next(&c);
+
+    cr_assert(out.act == COORD_SET && out.set.clock == 0 && out.set.bits[0] == 5);
+    cr_assert_eq(coord_next(&c).act, COORD_NOTHING);
+    cr_assert_eq(count(1, 0), VB_OK); /* too late */
+    for (uint32_t w = 0; w < 3; w++)
+        cr_assert(count(w, 1) == VB_OK && (w == 2 || count(w, 1) == VB_OK));
+    cr_assert_eq(coord_next(&c).set.bits[0], 3);
+}
+
+Test(coord, counts_that_make_no_sense_are_refused)
+{
+    cr_assert_eq(count(0, 0), VB_PROTO); /* all make every step */
+    start_sets();
+    cr_assert_eq(count(3, 0), VB_PROTO); /* no such worker */
+    cr_assert_eq(count(0, 1), VB_PROTO); /* a step that is to come */
+    cr_assert_eq(count(UINT32_MAX, 0), VB_PROTO);
+    cr_assert(count(0, 0) == VB_OK && count(0, 0) == VB_OK);
+    cr_assert_eq(count(0, 0), VB_PROTO); /* there are two ps */
 }
