@@ -4,6 +4,7 @@
 #include "ps/engine.h"
 
 #include <stdio.h>
+#include <string.h>
 
 enum { STALENESS_LAST = PS_STALENESS_BUCKETS - 1 };
 enum { PAIRS_MAX = 4 }; /* of those who waited and were waited for */
@@ -54,6 +55,13 @@ static void show_staleness(const json_t *waits)
     putchar('\n');
 }
 
+static bool is_task(const char *name, size_t index)
+{
+    const char *colon = name != NULL ? strrchr(name, ':') : NULL;
+
+    return colon != NULL && strtoull(colon + 1, NULL, 10) == index;
+}
+
 /* The longest wait of all that is below `below`. */
 static double next_pair(const json_t *waits, double below, size_t *who, size_t *whom)
 {
@@ -88,8 +96,11 @@ static void show_waits(const json_t *waits)
     for (unsigned n = 0; n < PAIRS_MAX && s >= SHOWN_S; n++) {
         const char *name = json_string_value(json_object_get(json_array_get(waits, who), "task"));
 
-        printf("%s %s %.1f s for worker %zu", n == 0 ? "" : ",", name != NULL ? name : "?", s,
-               whom);
+        printf("%s %s %.1f s for ", n == 0 ? "" : ",", name != NULL ? name : "?", s);
+        if (is_task(name, whom))
+            printf("its own answers"); /* the way to the ps and back */
+        else
+            printf("worker %zu", whom);
         s = next_pair(waits, s, &who, &whom);
     }
     putchar('\n');

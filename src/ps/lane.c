@@ -104,6 +104,8 @@ static void copy_for(struct lane *l, uint32_t worker, const struct ps_chunk *c)
 
 static void publish(struct lane *l, const struct ps_action *a)
 {
+    if (a->worker != PS_ALL)
+        lane_bound_note(l, a);
     for (uint32_t w = 0; w < l->p.nworkers; w++) {
         struct param_send *s = &l->send[(size_t)w * l->nchunks + a->chunk];
 
@@ -296,6 +298,7 @@ enum vb_st lane_poll(struct lane *l, uint64_t deadline_ns)
 
     if (l->wait_head != NULL)
         send_waiting(l);
+    lane_bound_tend(l);
     if (l->broken != VB_OK)
         return l->broken;
     return n > 0 ? VB_OK : VB_TIMEOUT;

@@ -16,6 +16,11 @@ struct param_send {
     bool busy, again, waiting;
 };
 
+/* ssp:L-H: how far above L the bound is; reads answered since it was looked at, and of those what waited. */
+struct lane_bound {
+    uint64_t above, reads, waited;
+};
+
 struct lane {
     struct lane_params p;
     struct tp_port *port;
@@ -28,7 +33,8 @@ struct lane {
     /* of the message that is being carried out: its sender plus 1; a push's samples over all workers */
     uint32_t by;
     uint64_t step_samples;
-    uint64_t next;                   /* the step that a set is awaited for */
+    uint64_t next; /* the step that a set is awaited for */
+    struct lane_bound bound;
     float *state;                    /* optimizer state, chunk after chunk */
     uint64_t state_bytes, *state_at; /* per chunk, in floats */
     struct ps_engine *engine;
@@ -53,6 +59,11 @@ void lane_on_msg(void *arg, const struct tp_rx *rx);
 void *lane_place(void *arg, struct tp_link *link, const void *hdr, uint32_t hdr_bytes,
                  uint64_t payload_bytes);
 void lane_param_sent(struct tp_op *op, enum vb_st st);
+
+/* lane_bound.c */
+void lane_bound_note(struct lane *l, const struct ps_action *a); /* a read of PS_SSP is answered */
+void lane_bound_tend(struct lane *l);
+
 void lane_step(struct lane *l, const struct ps_event *ev, const struct tp_rx *rx);
 
 #endif

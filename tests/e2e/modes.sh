@@ -33,6 +33,8 @@ for transport in map tcp; do
         [ "$(stalest)" -le $s ] || fail "ssp:$s over $transport has read $(stalest) steps behind"
         grep -q '"steps":30,' <<<"$last" || fail "ssp:$s over $transport: steps"
     done
+    run ssp:0-4 --workers 4 --ps 2 --mode ssp:0-4 --transport $transport --epochs 10
+    [ "$(stalest)" -ge 1 ] && [ "$(stalest)" -le 4 ] || fail "ssp:0-4 over $transport has read $(stalest) steps behind"
     run async --workers 4 --ps 2 --mode async --transport $transport
     run sync+1 --workers 4 --ps 2 --mode sync+1 --transport $transport
     [ "$(stalest)" = 0 ] || fail 'sync+1 reads stale parameters'
@@ -45,11 +47,13 @@ for mode in ssp:2 async; do
     [ "$(crc)" = "$one" ] || fail "one worker in $mode is not the same as in sync"
 done
 
+make_data 5000
 # steps: how far the run is, from the last progress line
 steps() { grep -o '"step":[0-9]*' out.log | tail -n 1 | cut -d: -f2; }
 # go_on MODE: starts a long run and stops worker 1 in its middle
 go_on() {
-    make_job 'epochs: 100000'
+    make_job 'epochs: 100000' # 250 steps each: nobody comes to the end of what it may be ahead
+    sed -i 's/^batch: .*/batch: 20/' job.yaml
     "$verbena" train job.yaml --json --progress --workers 3 --ps 1 --mode "$1" >out.log 2>err.log &
     launcher=$!
     wait_for 60 'progress' grep -q '"step":' out.log
