@@ -8,7 +8,11 @@
 #include <string.h>
 
 static const char *const formats[] = { "idx", NULL };
-static const char *const optimizers[] = { "sgd", "momentum", "adam", NULL };
+/* in the order of enum kn_opt_kind, and the next of enum kn_rate_kind */
+static const char *const optimizers[] = { "sgd",     "momentum", "adam", "nesterov", "adagrad",
+                                          "rmsprop", "adamw",    "ftrl", NULL };
+static const char *const schedules[] = { "constant", "step", "cosine", "inverse_sqrt", NULL };
+static const char *const nans[] = { "stop", "skip", NULL };
 static const char *const transports[] = { "auto", "map", "tcp", "rdma", NULL };
 
 #define AT(member) .offset = offsetof(struct job, member)
@@ -55,12 +59,32 @@ static const struct opt job_opts[] = {
     { "optimizer.rate", OPT_F32, "0.01", "X", "learning rate", 1e-30, 1e6, AT(optimizer.rate) },
     { "optimizer.momentum", OPT_F32, "0.9", "X", "momentum: how much of the last step stays", 0, 1,
       AT(momentum) },
-    { "optimizer.beta1", OPT_F32, "0.9", "X", "adam: decay of the first moment", 0, 0.999999,
+    { "optimizer.beta1", OPT_F32, "0.9", "X", "adam, adamw: decay of the first moment", 0, 0.999999,
       AT(optimizer.beta1) },
-    { "optimizer.beta2", OPT_F32, "0.999", "X", "adam: decay of the second moment", 0, 0.999999,
+    { "optimizer.beta2", OPT_F32, "0.999", "X", "adam, adamw, rmsprop: decay of the second moment", 0, 0.999999,
       AT(optimizer.beta2) },
-    { "optimizer.eps", OPT_F32, "1e-8", "X", "adam: keeps the divisor from zero", 0, 1,
+    { "optimizer.eps", OPT_F32, "1e-8", "X", "adam, adamw, adagrad, rmsprop: keeps the divisor from zero", 0, 1,
       AT(optimizer.eps) },
+    { "optimizer.beta", OPT_F32, "1", "X", "ftrl: keeps the first steps small", 0, 1e6, AT(optimizer.beta) },
+    { "optimizer.l1", OPT_F32, "0", "X", "ftrl: draws small parameters to zero", 0, 1e6, AT(optimizer.l1) },
+    { "optimizer.l2", OPT_F32, "0", "X", "ftrl: draws all parameters to zero", 0, 1e6, AT(optimizer.l2) },
+    { "optimizer.weight_decay", OPT_F32, "0", "X",
+      "this much of a parameter is added to its gradient (adamw: taken off it in each step)", 0, 1e6,
+      AT(optimizer.weight_decay) },
+    { "optimizer.clip_value", OPT_F32, "0", "X", "no element of a gradient is larger; 0: none is cut", 0, 1e30,
+      AT(optimizer.clip_value) },
+    { "optimizer.schedule", OPT_ENUM, "constant", "NAME", "how the learning rate changes", AT(optimizer.schedule.kind),
+      .names = schedules },
+    { "optimizer.warmup", OPT_U64, "0", "STEPS", "the learning rate rises to its value in so many steps", 0, 1 << 30,
+      AT(optimizer.schedule.warmup) },
+    { "optimizer.every", OPT_U64, "1000", "STEPS", "schedule step: between two falls; cosine: until it is lowest", 1,
+      1 << 30, AT(optimizer.schedule.every) },
+    { "optimizer.gamma", OPT_F64, "0.1", "X", "schedule step: what a fall leaves of the rate", 0, 1,
+      AT(optimizer.schedule.gamma) },
+    { "optimizer.floor", OPT_F64, "0", "X", "schedule cosine: what is left of the rate in the end", 0, 1,
+      AT(optimizer.schedule.floor) },
+    { "on_nan", OPT_ENUM, "stop", "WHAT", "a gradient with a NaN or infinity ends the run, or is skipped", AT(on_nan),
+      .names = nans },
 };
 /* clang-format on */
 
@@ -205,7 +229,7 @@ static enum vb_st finish(struct job *j, struct vb_err *err)
         else
             st = resolve(j, i);
     }
-    if (st == VB_OK && j->optimizer.kind == KN_MOMENTUM)
+    if (st == VB_OK && (j->optimizer.kind == KN_MOMENTUM || j->optimizer.kind == KN_NESTEROV))
         j->optimizer.beta1 = j->momentum;
     return st;
 }
@@ -256,6 +280,19 @@ enum vb_st job_parse(struct job *j, const char *path, const char *text, size_t b
     return st == VB_OK ? lay(j, f, err) : st;
 }
 
+static void print_optimizer(FILE *out, const struct kn_opt *o)
+{
+    const struct kn_rate *s = &o->schedule;
+    const float x[] = { o->rate, o->beta1, o->beta2,        o->eps,       o->beta,
+                        o->l1,   o->l2,    o->weight_decay, o->clip_value };
+
+    fprintf(out, "optimizer %s", optimizers[o->kind]);
+    for (size_t i = 0; i < VB_ARRAY_LEN(x); i++)
+        fprintf(out, " %a", (double)x[i]);
+    fprintf(out, "\nschedule %s %" PRIu64 " %" PRIu64 " %a %a\n", schedules[s->kind], s->warmup,
+            s->every, s->gamma, s->floor);
+}
+
 char *job_canonical(const struct job *j)
 {
     char *text = NULL, rule[PS_RULE_TEXT];
@@ -271,9 +308,8 @@ char *job_canonical(const struct job *j)
     fprintf(out, "chunk_kib %" PRIu64 "\ntransport %s\n", j->chunk_kib, transports[j->transport]);
     fprintf(out, "data %s / %a - %a / %a test %d\n", formats[j->data.format], j->data.divide_by,
             j->data.mean, j->data.std, j->data.test_images != NULL);
-    fprintf(out, "optimizer %s %a %a %a %a\n", optimizers[j->optimizer.kind],
-            (double)j->optimizer.rate, (double)j->optimizer.beta1, (double)j->optimizer.beta2,
-            (double)j->optimizer.eps);
+    print_optimizer(out, &j->optimizer);
+    fprintf(out, "on_nan %s\n", nans[j->on_nan]);
     fprintf(out, "samples %" PRIu64 " %" PRIu64 " of %" PRIu64 "\n", j->found.train_samples,
             j->found.test_samples, j->found.features);
     for (unsigned i = 0; i < j->nlayers; i++)

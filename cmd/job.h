@@ -9,6 +9,7 @@
 #include "base/util.h"
 #include "cluster/control.h"
 #include "kernels/kn.h"
+#include "ps/lane.h"
 #include "ps/rule.h"
 #include "verbena/status.h"
 
@@ -30,7 +31,8 @@ struct job {
         char *test_images, *test_labels;   /* NULL: no evaluation */
         double divide_by, mean, std;       /* x = (pixel / divide_by - mean) / std */
     } data;
-    struct kn_opt optimizer; /* beta1 is the momentum of `momentum` */
+    struct kn_opt optimizer; /* beta1 is the momentum of `momentum` and `nesterov` */
+    enum ps_nan on_nan;
     uint64_t batch, epochs, seed;
     uint64_t ps, workers, virtual_workers, threads; /* virtual_workers 0: workers */
     uint64_t chunk_kib;                             /* 0: chosen */

@@ -46,23 +46,48 @@ static enum vb_st check_mode(struct job *j, struct vb_err *err)
                : job_fail(j, "mode", err, "%s", why.text);
 }
 
-static enum vb_st check_optimizer(const struct job *j, struct vb_err *err)
+#define OF(kind) (1u << (kind))
+
+static enum vb_st check_schedule(const struct job *j, struct vb_err *err)
 {
     static const struct {
         const char *key;
-        enum kn_opt_kind kind;
-        const char *name;
+        unsigned kinds;
+        const char *names;
     } own[] = {
-        { "optimizer.momentum", KN_MOMENTUM, "momentum" },
-        { "optimizer.beta1", KN_ADAM, "adam" },
-        { "optimizer.beta2", KN_ADAM, "adam" },
-        { "optimizer.eps", KN_ADAM, "adam" },
+        { "optimizer.every", OF(KN_RATE_STEP) | OF(KN_RATE_COSINE), "step and cosine" },
+        { "optimizer.gamma", OF(KN_RATE_STEP), "step" },
+        { "optimizer.floor", OF(KN_RATE_COSINE), "cosine" },
     };
 
     for (size_t i = 0; i < VB_ARRAY_LEN(own); i++)
-        if (own[i].kind != j->optimizer.kind && given(j, own[i].key))
-            return job_fail(j, own[i].key, err, "is only for the optimizer %s", own[i].name);
+        if ((own[i].kinds & OF(j->optimizer.schedule.kind)) == 0 && given(j, own[i].key))
+            return job_fail(j, own[i].key, err, "is only for the schedules %s", own[i].names);
     return VB_OK;
+}
+
+static enum vb_st check_optimizer(const struct job *j, struct vb_err *err)
+{
+    static const unsigned adams = OF(KN_ADAM) | OF(KN_ADAMW);
+    static const struct {
+        const char *key;
+        unsigned kinds;
+        const char *names;
+    } own[] = {
+        { "optimizer.momentum", OF(KN_MOMENTUM) | OF(KN_NESTEROV), "momentum and nesterov" },
+        { "optimizer.beta1", adams, "adam and adamw" },
+        { "optimizer.beta2", adams | OF(KN_RMSPROP), "adam, adamw and rmsprop" },
+        { "optimizer.eps", adams | OF(KN_RMSPROP) | OF(KN_ADAGRAD),
+          "adam, adamw, adagrad and rmsprop" },
+        { "optimizer.beta", OF(KN_FTRL), "ftrl" },
+        { "optimizer.l1", OF(KN_FTRL), "ftrl" },
+        { "optimizer.l2", OF(KN_FTRL), "ftrl" },
+    };
+
+    for (size_t i = 0; i < VB_ARRAY_LEN(own); i++)
+        if ((own[i].kinds & OF(j->optimizer.kind)) == 0 && given(j, own[i].key))
+            return job_fail(j, own[i].key, err, "is only for %s", own[i].names);
+    return check_schedule(j, err);
 }
 
 /* Builds model and chunk table as the tasks will: shapes fit, and everything can be counted. */

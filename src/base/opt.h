@@ -16,7 +16,7 @@
 
 #include <stdio.h>
 
-enum { OPT_MAX = 48, OPT_NAME_MAX = 40, OPT_ARGS_MAX = 16 };
+enum { OPT_MAX = 64, OPT_NAME_MAX = 40, OPT_ARGS_MAX = 16 };
 
 /* How the value is stored: uint64_t, double, float, char * (owned), unsigned, bool. */
 enum opt_type { OPT_U64, OPT_F64, OPT_F32, OPT_TEXT, OPT_ENUM, OPT_FLAG };

@@ -19,11 +19,6 @@ static uint32_t worker_of(const struct lane *l, const struct tp_link *link)
     return (uint32_t)(uintptr_t)tp_link_user(link) - l->p.table->nps;
 }
 
-static void *param_at(const struct lane *l, const struct ps_chunk *c)
-{
-    return l->params + (c->offset - l->range_offset);
-}
-
 /* ---- sending parameters ---- */
 
 static void wait_for_room(struct lane *l, struct param_send *s)
@@ -98,8 +93,8 @@ static void send_waiting(struct lane *l)
 static void copy_for(struct lane *l, uint32_t worker, const struct ps_chunk *c)
 {
     if (l->copies != NULL)
-        memcpy(l->copies + worker * l->copy_bytes + (c->offset - l->range_offset), param_at(l, c),
-               c->bytes);
+        memcpy(l->copies + worker * l->copy_bytes + (c->offset - l->range_offset),
+               lane_params(l, c), c->bytes);
 }
 
 static void publish(struct lane *l, const struct ps_action *a)
@@ -144,21 +139,7 @@ static void drop(struct lane *l, const struct ps_action *a)
 
 static void apply(struct lane *l, const struct ps_action *a)
 {
-    const struct ps_chunk *c = lane_chunk(l, a->chunk);
-    const size_t n = c->bytes / sizeof(float), per = kn_opt_state(l->p.optimizer->kind);
-    float *m = per > 0 ? l->state + l->state_at[a->chunk] : NULL;
-    size_t ng = 0;
-
-    for (uint32_t w = 0; w < l->p.nworkers; w++)
-        if (a->worker == PS_ALL ? ps_engine_has(l->engine, a->chunk, w) : a->worker == w)
-            l->gather[ng++] = l->grad[(size_t)a->chunk * l->p.nworkers + w];
-    if (a->samples > 0) {
-        const uint64_t of = a->worker == PS_ALL ? a->samples : l->step_samples;
-        const struct kn_step s = kn_opt_step(l->p.optimizer, a->updates + 1, of);
-
-        l->kn->apply(param_at(l, c), m, per > 1 ? m + n : NULL, l->gather, ng, l->p.optimizer, &s,
-                     n);
-    }
+    lane_apply(l, a);
     if (landing_close(&l->landing, landing_chunk(l, a->chunk, a->worker)))
         tp_retry_places(l->port);
 }
@@ -167,8 +148,8 @@ static void store(struct lane *l, const struct ps_action *a, const struct tp_rx 
 {
     const struct ps_chunk *c = lane_chunk(l, a->chunk);
 
-    if (rx->payload != param_at(l, c)) /* it may have landed in place */
-        memcpy(param_at(l, c), rx->payload, c->bytes);
+    if (rx->payload != lane_params(l, c)) /* it may have landed in place */
+        memcpy(lane_params(l, c), rx->payload, c->bytes);
     atomic_store_explicit(&l->has_value[a->chunk], 1, memory_order_release);
 }
 
@@ -179,7 +160,7 @@ static void carry_out(struct lane *l, const struct ps_action *a, const struct tp
         store(l, a, rx);
         break;
     case PS_ACT_KEEP:
-        l->grad[(size_t)a->chunk * l->p.nworkers + a->worker] = rx->payload;
+        l->grad[(size_t)a->chunk * l->p.nworkers + a->worker] = l->skip ? NULL : rx->payload;
         break;
     case PS_ACT_DROP:
         drop(l, a);
@@ -230,6 +211,16 @@ static uint32_t local_chunk(const struct lane *l, uint32_t chunk)
     return (chunk - l->first) / l->p.table->nlanes;
 }
 
+/* Not to be used; it counts as come, with no samples. */
+static bool is_bad(struct lane *l, const struct ps_hdr *h, const void *gradient)
+{
+    if (lane_finite(l, h->worker, local_chunk(l, h->chunk), h->clock, gradient))
+        return false;
+    if (l->skipped++ == 0)
+        log_warn("%s: skipped, as are all such (counted at the end)", l->why);
+    return true;
+}
+
 void lane_on_msg(void *arg, const struct tp_rx *rx)
 {
     static const enum ps_event_kind event_of[] = { [PS_INIT] = PS_EV_INIT,
@@ -253,6 +244,9 @@ void lane_on_msg(void *arg, const struct tp_rx *rx)
                            .samples = h.samples };
 
     l->by = h.worker + 1;
+    l->skip = h.kind == PS_PUSH && l->p.on_nan == PS_NAN_SKIP && is_bad(l, &h, rx->payload);
+    if (l->skip)
+        ev.samples = 0;
     l->step_samples = h.kind == PS_PUSH ? h.count : 0;
     if (h.kind != PS_TICK)
         ev.chunk = local_chunk(l, h.chunk);
@@ -278,7 +272,7 @@ void *lane_place(void *arg, struct tp_link *link, const void *hdr, uint32_t hdr_
 
     if (h.kind == PS_INIT) /* once: a second first value would land in live parameters */
         return atomic_exchange_explicit(&l->has_value[k], 1, memory_order_acq_rel) == 0
-                   ? param_at(l, lane_chunk(l, k))
+                   ? lane_params(l, lane_chunk(l, k))
                    : NULL;
     const enum vb_st st =
         landing_open(&l->landing, landing_chunk(l, k, h.worker), landing_worker(l, h.worker), &at);
@@ -325,6 +319,16 @@ void lane_staleness(const struct lane *l, uint64_t *hist)
 {
     for (unsigned i = 0; i < PS_STALENESS_BUCKETS; i++)
         hist[i] += ps_engine_staleness(l->engine)[i];
+}
+
+const char *lane_why(const struct lane *l)
+{
+    return l->why;
+}
+
+uint64_t lane_skipped(const struct lane *l)
+{
+    return l->skipped;
 }
 
 uint64_t lane_dropped(const struct lane *l)

@@ -25,6 +25,9 @@
 
 struct lane;
 
+/* What becomes of a gradient that has a NaN or infinity. */
+enum ps_nan { PS_NAN_STOP, PS_NAN_SKIP };
+
 struct lane_params {
     const struct ps_table *table; /* borrowed, as all pointers here, until destroy */
     uint32_t ps, lane, nworkers;
@@ -33,6 +36,7 @@ struct lane_params {
     uint32_t copies; /* of the node: each worker's copy of it, range after range; not in sync */
     const struct ps_rule *rule; /* NULL: sync */
     const struct kn_opt *optimizer;
+    enum ps_nan on_nan;
     /* PS_BACKUP: all pushes of a worker for that step are in. thread: the lane's. */
     void (*counted)(void *arg, uint32_t worker, uint64_t clock);
     void *arg;
@@ -48,7 +52,8 @@ void lane_destroy(struct lane *l); /* takes NULL; after the node has closed: it 
 void lane_link(struct lane *l, uint32_t worker, struct tp_link *link);
 
 /* Progress until something happened or the deadline: what the lane's thread calls in a loop. VB_PROTO:
- * a worker broke the protocol (logged). VB_TIMEOUT: nothing happened. */
+ * a worker broke the protocol (logged). VB_INVAL: the run shall end, lane_why says why. VB_TIMEOUT: nothing
+ * happened. */
 VB_MUST_CHECK enum vb_st lane_poll(struct lane *l, uint64_t deadline_ns);
 
 /* PS_BACKUP: who makes the step lane_next; bit w % 64 of word w / 64. VB_PROTO as of lane_poll. */
@@ -58,6 +63,8 @@ uint64_t lane_next(const struct lane *l); /* the step that a set is awaited for 
 /* Which worker does a step in flight wait for? false: none. */
 bool lane_missing(const struct lane *l, uint32_t *worker_out, uint64_t *clock_out);
 uint64_t lane_dropped(const struct lane *l);
+uint64_t lane_skipped(const struct lane *l); /* gradients with a NaN or infinity */
+const char *lane_why(const struct lane *l);
 /* Adds to hist[PS_STALENESS_BUCKETS]. */
 void lane_staleness(const struct lane *l, uint64_t *hist);
 

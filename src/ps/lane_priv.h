@@ -39,14 +39,18 @@ struct lane {
     uint64_t state_bytes, *state_at; /* per chunk, in floats */
     struct ps_engine *engine;
     struct ps_action *actions;
-    const float **grad;      /* per (chunk, worker): the kept gradient */
-    const float **gather;    /* scratch of one apply */
+    const float **grad;   /* per (chunk, worker): the kept gradient */
+    const float **gather; /* scratch of one apply, and whose they are */
+    uint32_t *gathered;
     struct param_send *send; /* per (worker, chunk) */
     struct param_send *wait_head, *wait_tail;
     struct tp_link **link; /* per worker */
     struct landing landing;
     atomic_uchar *has_value; /* per chunk, for place */
     enum vb_st broken;
+    bool skip;        /* the gradient of the message is not to be used */
+    uint64_t skipped; /* such gradients */
+    char why[200];    /* the last one, or why the lane is broken */
 };
 
 static inline const struct ps_chunk *lane_chunk(const struct lane *l, uint32_t k)
@@ -59,6 +63,16 @@ void lane_on_msg(void *arg, const struct tp_rx *rx);
 void *lane_place(void *arg, struct tp_link *link, const void *hdr, uint32_t hdr_bytes,
                  uint64_t payload_bytes);
 void lane_param_sent(struct tp_op *op, enum vb_st st);
+
+static inline float *lane_params(const struct lane *l, const struct ps_chunk *c)
+{
+    return (float *)(void *)(l->params + (c->offset - l->range_offset));
+}
+
+/* lane_apply.c */
+void lane_apply(struct lane *l, const struct ps_action *a);
+/* false: it has a NaN or infinity; l->why says where. */
+bool lane_finite(struct lane *l, uint32_t worker, uint32_t chunk, uint64_t clock, const float *g);
 
 /* lane_bound.c */
 void lane_bound_note(struct lane *l, const struct ps_action *a); /* a read of PS_SSP is answered */

@@ -103,7 +103,8 @@ static void *run_lane(void *arg)
             continue;
         }
         if (st != VB_TIMEOUT) {
-            ctl_fail(s->ctl, VB_EXIT_FAILED, "a worker broke the protocol");
+            ctl_fail(s->ctl, VB_EXIT_FAILED,
+                     st == VB_INVAL ? lane_why(t->lane) : "a worker broke the protocol");
             break;
         }
         if (vb_now_ns() >= look) {
@@ -130,6 +131,7 @@ static enum vb_st make_lanes(struct server *s)
                                         .counted = on_counted,
                                         .arg = s,
                                         .optimizer = p->optimizer,
+                                        .on_nan = p->on_nan,
                                         .landing_bytes = landing_budget(p) };
         const enum vb_st st = lane_create(&lp, &s->lane[i].lane);
 
@@ -201,9 +203,9 @@ static enum vb_st start_lanes(struct server *s)
     return VB_OK;
 }
 
-static uint64_t stop_lanes(struct server *s)
+static void stop_lanes(struct server *s)
 {
-    uint64_t dropped = 0;
+    uint64_t dropped = 0, skipped = 0;
 
     atomic_store(&s->stop, true);
     for (uint32_t i = 0; i < s->p->table->nlanes; i++) {
@@ -214,8 +216,12 @@ static uint64_t stop_lanes(struct server *s)
         tp_wake(tp_port(s->node, i));
         pthread_join(t->thread, NULL);
         dropped += lane_dropped(t->lane);
+        skipped += lane_skipped(t->lane);
     }
-    return dropped;
+    if (dropped > 0)
+        log_warn("%" PRIu64 " late gradients were dropped", dropped);
+    if (skipped > 0)
+        log_warn("%" PRIu64 " gradients with a NaN or infinity were skipped", skipped);
 }
 
 enum vb_exit ps_run(const struct ps_params *p)
@@ -234,12 +240,10 @@ enum vb_exit ps_run(const struct ps_params *p)
         st = start_lanes(&s);
     if (st == VB_OK)
         st = ctl_wait_finish(s.ctl, VB_NEVER);
-    const uint64_t dropped = stop_lanes(&s);
+    stop_lanes(&s);
     /* without a control thread the cause was logged where it happened */
     const enum vb_exit code = s.ctl != NULL ? ctl_exit_code(s.ctl, st) : vb_st_exit(st);
 
-    if (dropped > 0)
-        log_warn("%" PRIu64 " late gradients were dropped", dropped);
     if (p->control != NULL)
         p->control(p->arg, NULL);
     ctl_stop(s.ctl);

@@ -1,0 +1,46 @@
+# Every optimizer and schedule, from the job to the parameters: it learns, gives the same bits for any number of ps
+# and either way, and another setting gives others.
+. "$(dirname "$0")/lib.sh"
+
+make_data 500
+make_job 'epochs: 8'
+sed -i 's/^optimizer: .*//' job.yaml
+
+# run OPTIONS...: $crc, and the first and last loss
+run() {
+    timeout 60 "$verbena" train job.yaml --json "$@" >out.log 2>err.log || fail "$*: exit $?"
+    crc=$(grep -o '"params_crc32c":"[0-9a-f]*"' out.log)
+    read -r first last <<<"$(grep -o '"loss":[0-9.e+-]*' out.log | cut -d: -f2 | sed -n '1p;$p' | tr '\n' ' ')"
+}
+
+seen=
+# learns OPTIONS...
+learns() {
+    run --workers 2 --virtual-workers 2 --ps 1 "$@"
+    awk "BEGIN { exit !($last < $first) }" || fail "$*: the loss was $first and is $last"
+    one=$crc
+    case $seen in *"$crc"*) fail "$*: the same as another" ;; esac
+    seen="$seen $crc"
+    run --workers 1 --virtual-workers 2 --ps 3 --transport tcp "$@"
+    [ "$crc" = "$one" ] || fail "$*: other bits with 3 ps over tcp"
+}
+
+learns --optimizer.name sgd --optimizer.rate 0.1
+learns --optimizer.name momentum --optimizer.rate 0.02
+learns --optimizer.name nesterov --optimizer.rate 0.02
+learns --optimizer.name adagrad --optimizer.rate 0.01
+learns --optimizer.name rmsprop --optimizer.rate 0.0005
+learns --optimizer.name adam --optimizer.rate 0.001
+learns --optimizer.name adamw --optimizer.rate 0.001 --optimizer.weight-decay 0.1
+learns --optimizer.name ftrl --optimizer.rate 0.1 --optimizer.l1 0.0001 --optimizer.l2 0.001
+learns --optimizer.name sgd --optimizer.rate 0.1 --optimizer.weight-decay 0.01
+learns --optimizer.name sgd --optimizer.rate 0.1 --optimizer.clip-value 0.001
+learns --optimizer.name sgd --optimizer.rate 0.1 --optimizer.schedule step --optimizer.every 10 --optimizer.gamma 0.5
+learns --optimizer.name sgd --optimizer.rate 0.1 --optimizer.schedule cosine --optimizer.every 40 --optimizer.floor 0.1
+learns --optimizer.name sgd --optimizer.rate 0.1 --optimizer.schedule inverse_sqrt --optimizer.warmup 10
+# each push is a step of the optimizer, but the schedule counts those of all workers together
+for mode in ssp:2 async; do
+    run --workers 4 --ps 2 --mode $mode --optimizer.name adam --optimizer.rate 0.001 --optimizer.warmup 5
+    awk "BEGIN { exit !($last < $first) }" || fail "adam in $mode: the loss was $first and is $last"
+done
+echo 'every optimizer learns'
