@@ -39,12 +39,13 @@ struct kn_ops {
      * The one sum and the optimizer in one pass: every gradient is read once, every parameter and
      * state read and written once. g[0..ng) are added as a binary tree over neighbours: (g0 + g1) +
      * (g2 + g3) ...; where a level is odd its last node passes up unchanged. ng >= 1. m, v: state
-     * arrays of n (NULL where the optimizer has none). Formulas: optim.h.
+     * arrays of n (NULL where the optimizer has none). Formulas: optim.h. false: a sum was infinite or
+     * a NaN, so some gradient had one or all together were too large; what it made of the parameters stands.
      */
-    void (*apply)(float *restrict w, float *restrict m, float *restrict v, const float *const *g,
+    bool (*apply)(float *restrict w, float *restrict m, float *restrict v, const float *const *g,
                   size_t ng, const struct kn_opt *o, const struct kn_step *s, size_t n);
     /* The same for gradients of any type: 16-bit ones are widened block by block, then added. */
-    void (*apply_any)(float *restrict w, float *restrict m, float *restrict v,
+    bool (*apply_any)(float *restrict w, float *restrict m, float *restrict v,
                       const struct kn_grads *g, const struct kn_opt *o, const struct kn_step *s,
                       size_t n);
 

@@ -1,9 +1,8 @@
 /*
  * lane_apply.c - one optimizer step of a chunk, from the gradients that the engine has kept.
  *
- * The kernels run over pieces that stay in the first-level cache, so that looking for NaN and infinity in a
- * gradient costs no second way through memory. (on_nan skip has to know before anything is applied: it looks
- * when a gradient comes.)
+ * The kernel notices NaN and infinity in their sum while it is in registers; only then are they looked for,
+ * to say whose. (on_nan skip has to know before anything is applied: it looks when a gradient comes.)
  */
 #include "ps/lane_priv.h"
 
@@ -13,7 +12,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-enum { PIECE = 2048 }; /* floats */
+enum { PIECE = 2048 }; /* floats that are looked at at once */
 
 static const char *variable_at(const struct lane *l, const struct ps_chunk *c, uint64_t offset)
 {
@@ -64,14 +63,15 @@ static size_t gather(struct lane *l, const struct ps_action *a)
     return ng;
 }
 
-static bool piece_finite(struct lane *l, const struct ps_action *a, size_t ng, size_t at, size_t n)
+/* Some sum was infinite or a NaN: whose? None's own: together they are too large. */
+static void blame(struct lane *l, const struct ps_action *a, size_t ng)
 {
+    l->broken = VB_INVAL;
     for (size_t i = 0; i < ng; i++)
-        if (!l->kn->all_finite(l->gather[i], KN_F32, n)) {
-            say_bad(l, l->gathered[i], lane_chunk(l, a->chunk), at, a->clock);
-            return false;
-        }
-    return true;
+        if (!lane_finite(l, l->gathered[i], a->chunk, a->clock, l->gather[i]))
+            return;
+    snprintf(l->why, sizeof(l->why), "the gradients of step %" PRIu64 " add up to infinity",
+             a->clock);
 }
 
 /* Steps of the schedule before this one: where each push is a step, the workers make one together. */
@@ -89,16 +89,9 @@ void lane_apply(struct lane *l, const struct ps_action *a)
     const uint64_t of = a->worker == PS_ALL ? a->samples : l->step_samples;
     const struct kn_step s = kn_opt_step(l->p.optimizer, steps_before(l, a) + 1, of);
 
-    for (size_t at = 0; of > 0 && ng > 0 && at < n; at += PIECE) {
-        const size_t piece = VB_MIN(n - at, (size_t)PIECE);
-
-        if (l->p.on_nan == PS_NAN_STOP && !piece_finite(l, a, ng, at, piece)) {
-            l->broken = VB_INVAL;
-            return;
-        }
-        l->kn->apply(w + at, m != NULL ? m + at : NULL, per > 1 ? m + n + at : NULL, l->gather, ng,
-                     l->p.optimizer, &s, piece);
-        for (size_t i = 0; i < ng; i++)
-            l->gather[i] += piece;
-    }
+    if (of == 0 || ng == 0)
+        return;
+    if (!l->kn->apply(w, m, per > 1 ? m + n : NULL, l->gather, ng, l->p.optimizer, &s, n) &&
+        l->p.on_nan == PS_NAN_STOP)
+        blame(l, a, ng);
 }

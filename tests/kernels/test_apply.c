@@ -283,6 +283,37 @@ Test(apply, not_a_number_and_infinity_pass_through_alone)
             }
 }
 
+/* Clipped or not. */
+Test(apply, a_sum_that_is_no_number_is_noticed_wherever_it_stands)
+{
+    static const float odd[] = { NAN, -NAN, INFINITY, -INFINITY };
+    const struct kn_ops *table[TABLES_MAX];
+
+    for (size_t k = 0, nk = tables(table); k < nk; k++)
+        for (size_t o = 0; o < 2 * VB_ARRAY_LEN(opts); o++)
+            for (size_t ng = 1; ng <= 5; ng += 2) {
+                struct kn_opt opt = opts[o / 2];
+                const struct kn_step s = kn_opt_step(&opt, 1, 1);
+                const float *g[5];
+
+                opt.clip_value = o % 2 == 0 ? 0 : 0.5f;
+                memset(gradient, 0, 5 * sizeof(gradient[0]));
+                for (size_t i = 0; i < ng; i++)
+                    g[i] = gradient[i];
+                for (size_t at = 0; at < 70; at++) {
+                    memset(&got, 0, sizeof(got));
+                    cr_assert(table[k]->apply(got.w, got.m, got.v, g, ng, &opt, &s, 70));
+                    gradient[at % ng][at] = odd[at % 4];
+                    cr_assert_not(table[k]->apply(got.w, got.m, got.v, g, ng, &opt, &s, 70),
+                                  "%s, %zu gradients, at %zu", table[k]->name, ng, at);
+                    gradient[at % ng][at] = 3e38f; /* large, but one */
+                    memset(&got, 0, sizeof(got));
+                    cr_assert(table[k]->apply(got.w, got.m, got.v, g, ng, &opt, &s, 70));
+                    gradient[at % ng][at] = 0;
+                }
+            }
+}
+
 Test(apply, a_step_of_no_samples_changes_no_weight)
 {
     const struct kn_step s = kn_opt_step(&opts[0], 1, 0);
