@@ -83,6 +83,10 @@ static const struct opt job_opts[] = {
       AT(optimizer.schedule.gamma) },
     { "optimizer.floor", OPT_F64, "0", "X", "schedule cosine: what is left of the rate in the end", 0, 1,
       AT(optimizer.schedule.floor) },
+    { "async.rate_over_staleness", OPT_FLAG, "false", NULL,
+      "modes ssp and async: the rate is divided by 1 + the steps that a gradient is behind", AT(async.rate_over_staleness) },
+    { "async.compensation", OPT_F32, "0", "X",
+      "modes ssp and async: lambda of delay compensation (DC-ASGD); 0: none", 0, 1e6, AT(async.compensation) },
     { "on_nan", OPT_ENUM, "stop", "WHAT", "a gradient with a NaN or infinity ends the run, or is skipped", AT(on_nan),
       .names = nans },
 };
@@ -309,7 +313,8 @@ char *job_canonical(const struct job *j)
     fprintf(out, "data %s / %a - %a / %a test %d\n", formats[j->data.format], j->data.divide_by,
             j->data.mean, j->data.std, j->data.test_images != NULL);
     print_optimizer(out, &j->optimizer);
-    fprintf(out, "on_nan %s\n", nans[j->on_nan]);
+    fprintf(out, "on_nan %s\nasync %d %a\n", nans[j->on_nan], j->async.rate_over_staleness,
+            (double)j->async.compensation);
     fprintf(out, "samples %" PRIu64 " %" PRIu64 " of %" PRIu64 "\n", j->found.train_samples,
             j->found.test_samples, j->found.features);
     for (unsigned i = 0; i < j->nlayers; i++)

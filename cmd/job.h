@@ -33,6 +33,7 @@ struct job {
     } data;
     struct kn_opt optimizer; /* beta1 is the momentum of `momentum` and `nesterov` */
     enum ps_nan on_nan;
+    struct ps_async async;
     uint64_t batch, epochs, seed;
     uint64_t ps, workers, virtual_workers, threads; /* virtual_workers 0: workers */
     uint64_t chunk_kib;                             /* 0: chosen */

@@ -39,11 +39,15 @@ static enum vb_st check_workers(const struct job *j, struct vb_err *err)
 
 static enum vb_st check_mode(struct job *j, struct vb_err *err)
 {
+    static const char *const own[] = { "async.rate_over_staleness", "async.compensation" };
     struct vb_err why = { "" };
 
-    return ps_rule_parse(j->mode, j->workers, &j->rule, &why) == VB_OK
-               ? VB_OK
-               : job_fail(j, "mode", err, "%s", why.text);
+    if (ps_rule_parse(j->mode, j->workers, &j->rule, &why) != VB_OK)
+        return job_fail(j, "mode", err, "%s", why.text);
+    for (size_t i = 0; i < VB_ARRAY_LEN(own); i++)
+        if (j->rule.mode != PS_SSP && given(j, own[i]))
+            return job_fail(j, own[i], err, "is only for the modes ssp and async");
+    return VB_OK;
 }
 
 #define OF(kind) (1u << (kind))

@@ -113,6 +113,7 @@ static enum vb_exit run_ps(const struct job *job, const struct task_shape *s,
                                        .rule = &job->rule,
                                        .optimizer = &job->optimizer,
                                        .on_nan = job->on_nan,
+                                       .async = job->async,
                                        .step_ns = job->step_timeout * VB_SEC,
                                        .control = on_control,
                                        .arg = h });

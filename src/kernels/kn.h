@@ -67,6 +67,9 @@ struct kn_ops {
     void (*narrow)(uint16_t *restrict y, const float *restrict x, enum kn_type type, size_t n);
     void (*widen)(float *restrict y, const uint16_t *restrict x, enum kn_type type, size_t n);
 
+    /* y[i] = g[i] + c * ((g[i] * g[i]) * (w[i] - old[i])): delay compensation (Zheng et al. 2017) */
+    void (*compensate)(float *restrict y, const float *g, const float *w, const float *old, float c,
+                       size_t n);
     /* y[i] += x[i] */
     void (*add)(float *restrict y, const float *restrict x, size_t n);
     /* y[r][c] = x[r][c] + b[c]; y may be x. */

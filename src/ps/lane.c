@@ -107,6 +107,7 @@ static void publish(struct lane *l, const struct ps_action *a)
         if ((a->worker != PS_ALL && a->worker != w) || !ps_engine_live(l->engine, w))
             continue;
         copy_for(l, w, lane_chunk(l, a->chunk));
+        l->read_at[(size_t)a->chunk * l->p.nworkers + w] = a->updates;
         s->epoch = a->clock;
         s->behind = a->behind;
         s->by = l->by;

@@ -25,6 +25,12 @@
 
 struct lane;
 
+/* ssp and async: what is done about gradients of parameters that have changed since. All zero: nothing. */
+struct ps_async {
+    bool rate_over_staleness; /* the rate is divided by 1 + the steps that the gradient is behind */
+    float compensation;       /* lambda of DC-ASGD (Zheng et al. 2017) */
+};
+
 /* What becomes of a gradient that has a NaN or infinity. */
 enum ps_nan { PS_NAN_STOP, PS_NAN_SKIP };
 
@@ -37,6 +43,7 @@ struct lane_params {
     const struct ps_rule *rule; /* NULL: sync */
     const struct kn_opt *optimizer;
     enum ps_nan on_nan;
+    struct ps_async async;
     /* PS_BACKUP: all pushes of a worker for that step are in. thread: the lane's. */
     void (*counted)(void *arg, uint32_t worker, uint64_t clock);
     void *arg;

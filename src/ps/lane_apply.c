@@ -80,18 +80,46 @@ static uint64_t steps_before(const struct lane *l, const struct ps_action *a)
     return a->worker == PS_ALL ? a->updates : a->updates / l->p.nworkers;
 }
 
+/* How many steps other workers' gradients have been applied beyond those that go with this one: W - 1 others
+ * in between are no delay. */
+static double steps_behind(const struct lane *l, const struct ps_action *a)
+{
+    const uint64_t others = l->p.nworkers - 1,
+                   since = a->updates - l->read_at[(size_t)a->chunk * l->p.nworkers + a->worker];
+
+    return since > others ? (double)(since - others) / l->p.nworkers : 0;
+}
+
+/* A gradient of parameters that have changed since: what it would be of those that there are now. */
+static void compensate(struct lane *l, const struct ps_action *a, const float *w, size_t n)
+{
+    const struct ps_chunk *c = lane_chunk(l, a->chunk);
+    const void *old = l->copies + a->worker * l->copy_bytes + (c->offset - l->range_offset);
+
+    l->kn->compensate(l->scratch, l->gather[0], w, old,
+                      l->p.async.compensation / (float)VB_MAX(a->samples, 1u), n);
+    l->gather[0] = l->scratch;
+}
+
 void lane_apply(struct lane *l, const struct ps_action *a)
 {
     const struct ps_chunk *c = lane_chunk(l, a->chunk);
     const size_t n = c->bytes / sizeof(float), per = kn_opt_state(l->p.optimizer->kind);
     float *w = lane_params(l, c), *m = per > 0 ? l->state + l->state_at[a->chunk] : NULL;
     const size_t ng = gather(l, a);
-    const uint64_t of = a->worker == PS_ALL ? a->samples : l->step_samples;
-    const struct kn_step s = kn_opt_step(l->p.optimizer, steps_before(l, a) + 1, of);
+    const bool alone = a->worker != PS_ALL;
+    struct kn_opt o = *l->p.optimizer;
 
-    if (of == 0 || ng == 0)
+    if (ng == 0 || a->samples == 0)
         return;
-    if (!l->kn->apply(w, m, per > 1 ? m + n : NULL, l->gather, ng, l->p.optimizer, &s, n) &&
+    if (alone && l->p.async.rate_over_staleness)
+        o.rate = (float)((double)o.rate / (1 + steps_behind(l, a)));
+    const struct kn_step s =
+        kn_opt_step(&o, steps_before(l, a) + 1, alone ? l->step_samples : a->samples);
+
+    if (alone && l->p.async.compensation > 0)
+        compensate(l, a, w, n);
+    if (!l->kn->apply(w, m, per > 1 ? m + n : NULL, l->gather, ng, &o, &s, n) &&
         l->p.on_nan == PS_NAN_STOP)
         blame(l, a, ng);
 }

@@ -42,6 +42,8 @@ struct lane {
     const float **grad;   /* per (chunk, worker): the kept gradient */
     const float **gather; /* scratch of one apply, and whose they are */
     uint32_t *gathered;
+    uint64_t *read_at;       /* per (chunk, worker): updates in the copy that it has; not in sync */
+    float *scratch;          /* a chunk, for compensation */
     struct param_send *send; /* per (worker, chunk) */
     struct param_send *wait_head, *wait_tail;
     struct tp_link **link; /* per worker */

@@ -61,11 +61,14 @@ static enum vb_st make_sends(struct lane *l)
     l->grad = calloc(n, sizeof(*l->grad));
     l->gather = calloc(l->p.nworkers, sizeof(*l->gather));
     l->gathered = calloc(l->p.nworkers, sizeof(*l->gathered));
+    l->read_at = calloc(n, sizeof(*l->read_at));
+    l->scratch =
+        calloc(1, l->nchunks > 0 && l->p.async.compensation > 0 ? lane_chunk(l, 0)->bytes : 1);
     l->send = calloc(n, sizeof(*l->send));
     l->link = calloc(l->p.nworkers, sizeof(struct tp_link *));
     l->has_value = calloc(VB_MAX(l->nchunks, 1u), sizeof(*l->has_value));
-    if (l->grad == NULL || l->gather == NULL || l->gathered == NULL || l->send == NULL ||
-        l->link == NULL || l->has_value == NULL)
+    if (l->read_at == NULL || l->scratch == NULL || l->grad == NULL || l->gather == NULL ||
+        l->gathered == NULL || l->send == NULL || l->link == NULL || l->has_value == NULL)
         return VB_NOMEM;
     for (uint32_t w = 0; w < l->p.nworkers; w++)
         for (uint32_t k = 0; k < l->nchunks; k++) {
@@ -149,6 +152,8 @@ void lane_destroy(struct lane *l)
     free(l->grad);
     free(l->gather);
     free(l->gathered);
+    free(l->read_at);
+    free(l->scratch);
     free(l->send);
     free(l->link);
     free(l->has_value);

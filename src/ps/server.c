@@ -132,6 +132,7 @@ static enum vb_st make_lanes(struct server *s)
                                         .arg = s,
                                         .optimizer = p->optimizer,
                                         .on_nan = p->on_nan,
+                                        .async = p->async,
                                         .landing_bytes = landing_budget(p) };
         const enum vb_st st = lane_create(&lp, &s->lane[i].lane);
 

@@ -17,6 +17,7 @@ struct ps_params {
     const struct ps_rule *rule; /* NULL: sync */
     const struct kn_opt *optimizer;
     enum ps_nan on_nan;
+    struct ps_async async;
     uint64_t step_ns; /* how long a step may wait for a worker; 0: 600 s */
     /* The control thread exists from now on (NULL: until now); for signals. Optional. */
     void (*control)(void *arg, struct ctl *c);

@@ -138,6 +138,8 @@ Test(job, what_cannot_be_trained_is_refused_before_anything_starts)
         { HEAD MODEL "mode: ssp\n", ":7: mode: 'ssp' is not a mode; there are sync, " },
         { HEAD MODEL "workers: 2\nmode: sync+2\n",
           ":8: mode: 'sync+2': of 2 workers at most 1 can be backups" },
+        { HEAD MODEL "async: {compensation: 1}\n",
+          ":7: async.compensation: is only for the modes ssp and async" },
         { HEAD MODEL "net_devices: nosuch0\n", ":7: net_devices: no device 'nosuch0' here" },
         { HEAD MODEL "net_devices: lo,\n", ":7: net_devices: " },
         { HEAD MODEL "optimizer: {name: sgd, momentum: 0.9}\n",

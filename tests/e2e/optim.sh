@@ -43,4 +43,13 @@ for mode in ssp:2 async; do
     run --workers 4 --ps 2 --mode $mode --optimizer.name adam --optimizer.rate 0.001 --optimizer.warmup 5
     awk "BEGIN { exit !($last < $first) }" || fail "adam in $mode: the loss was $first and is $last"
 done
+for extra in '' '--async.rate-over-staleness' '--async.compensation 1'; do
+    run --workers 4 --ps 2 --mode async --optimizer.name sgd --optimizer.rate 0.1 $extra
+    awk "BEGIN { exit !($last < $first) }" || fail "async $extra: the loss was $first and is $last"
+done
+# one worker is never behind: neither changes a bit
+run --workers 1 --ps 2 --mode async --optimizer.name sgd --optimizer.rate 0.1
+one=$crc
+run --workers 1 --ps 2 --mode async --optimizer.name sgd --optimizer.rate 0.1 --async.rate-over-staleness --async.compensation 1
+[ "$crc" = "$one" ] || fail 'what is not behind was changed'
 echo 'every optimizer learns'

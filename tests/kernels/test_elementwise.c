@@ -52,6 +52,25 @@ Test(elementwise, add_adds)
     }
 }
 
+Test(elementwise, delay_is_compensated)
+{
+    const struct kn_ops *table[TABLES_MAX], *k;
+
+    EACH_CASE(k, at, n)
+    {
+        memcpy(got, y, sizeof(y));
+        memcpy(want, y, sizeof(y));
+        k->compensate(got + at, y + 1, y + 2, y + 4, 0.3f, n);
+        for (size_t i = 0; i < n; i++) {
+            const volatile float d = y[2 + i] - y[4 + i], gg = y[1 + i] * y[1 + i], p = gg * d,
+                                 c = 0.3f * p;
+
+            want[at + i] = y[1 + i] + c;
+        }
+        same(k, at, n);
+    }
+}
+
 Test(elementwise, relu_and_its_gradient_also_work_in_place)
 {
     const struct kn_ops *table[TABLES_MAX], *k;
