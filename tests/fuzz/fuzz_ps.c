@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { WORKERS = 3, MEMORY = 4096, ACTIONS = 64 };
+enum { WORKERS = 3, MEMORY = 16384, ACTIONS = 256 };
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
 
@@ -31,16 +31,20 @@ static void must(bool ok)
         abort();
 }
 
-/* Epochs of a chunk come one by one, each from a set of gradients that is not empty. */
-static void check_actions(const struct ps_engine *e, const struct ps_action *a, size_t n,
-                          uint64_t *epoch)
+/* Steps of a chunk come one by one, each from a set of gradients that is not empty; reads are never answered
+ * staler than the bound. */
+static void check_actions(const struct ps_engine *e, const struct ps_engine_params *p,
+                          const struct ps_action *a, size_t n, uint64_t *epoch)
 {
     for (size_t i = 0; i < n; i++) {
         bool any = false;
 
+        if (a[i].kind == PS_ACT_PUBLISH && p->mode == PS_SSP)
+            must(a[i].behind <= p->staleness_hi);
         if (a[i].kind != PS_ACT_APPLY)
             continue;
-        must(a[i].clock == epoch[a[i].chunk]);
+        must(p->mode == PS_SSP || a[i].clock == epoch[a[i].chunk]);
+        must(a[i].updates == epoch[a[i].chunk]);
         epoch[a[i].chunk]++;
         for (uint32_t w = 0; w < WORKERS; w++)
             any |= ps_engine_has(e, a[i].chunk, w);
@@ -52,7 +56,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 {
     static _Alignas(8) char memory[MEMORY];
     const struct ps_table *t = table();
-    const struct ps_engine_params p = { .nworkers = WORKERS, .nchunks = t->nchunks };
+    const uint32_t s = bytes > 0 ? data[0] / 3 % 4 : 0;
+    const struct ps_engine_params p = { .nworkers = WORKERS,
+                                        .nchunks = t->nchunks,
+                                        .mode = bytes > 0 ? (enum ps_mode)(data[0] % 3) : PS_SYNC,
+                                        .staleness_lo = s,
+                                        .staleness_hi = s,
+                                        .backups = 1 };
     struct ps_action action[ACTIONS];
     uint64_t epoch[ACTIONS] = { 0 };
     size_t n = 0;
@@ -63,6 +73,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
     for (uint32_t w = 0; w < WORKERS; w++)
         must(ps_engine_step(e, &(struct ps_event){ .kind = PS_EV_JOINED, .worker = w }, action,
                             &n) == VB_OK);
+    if (bytes > 0) {
+        data++;
+        bytes--;
+    }
     for (; bytes >= 34; data += 34, bytes -= 34) {
         const struct ps_from from = { .table = t, .to_ps = true, .worker = data[0] % WORKERS };
         static const uint64_t sizes[] = { 0, 4096, 65536, UINT64_MAX };
@@ -85,7 +99,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
                                      .samples = h.samples };
 
         if (ps_engine_step(e, &ev, action, &n) == VB_OK)
-            check_actions(e, action, n, epoch);
+            check_actions(e, &p, action, n, epoch);
     }
     return 0;
 }
