@@ -47,6 +47,22 @@ enum vb_st task_barrier(struct task *t);
 VB_MUST_CHECK enum vb_st task_step(struct task *t, const struct vb_perm *order, uint64_t step);
 VB_MUST_CHECK enum vb_st task_make_exec(struct task *t, struct vb_err *err);
 
+/* epochs.c */
+/* All steps, with what is done after each data epoch. */
+VB_MUST_CHECK enum vb_st task_epochs(struct task *t);
+/* Reports the data epochs whose losses are there from all workers; waits for those before `until`. */
+VB_MUST_CHECK enum vb_st task_report_ended(struct task *t, uint64_t until);
+/* A sum over all workers. Where they need not keep step, one that is slow is waited for as long as it lives. */
+VB_MUST_CHECK enum vb_st task_fetch(struct task *t, uint32_t tag, double sum[2], bool wait);
+/* task_evaluate, into last and best. */
+VB_MUST_CHECK enum vb_st task_test(struct task *t);
+void task_report(const struct task *t, struct wk_report *r);
+bool task_in_step(const struct task *t); /* mode sync */
+uint64_t task_samples(const struct task *t,
+                      uint64_t steps);        /* of all workers in the first `steps` steps */
+double task_since(uint64_t ns);               /* seconds */
+double task_training_s(const struct task *t); /* since START, without evaluation */
+
 /* Test accuracy with the parameters of the window (after task_barrier). */
 VB_MUST_CHECK enum vb_st task_evaluate(struct task *t, double *accuracy_out);
 
