@@ -303,6 +303,7 @@ static void delete_ctl(struct ctl *c)
     if (c->efd >= 0)
         close(c->efd);
     coord_fini(&c->coord);
+    norm_fini(c);
     net_devs_free(&c->own_devs);
     rdma_ports_free(&c->own_ports);
     free(c->peer);
@@ -330,7 +331,7 @@ enum vb_st ctl_start(const struct ctl_params *p, struct ctl **ctl_out)
     c->pfd = calloc(3 + CTL_PENDING + c->ntasks, sizeof(*c->pfd));
     c->efd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
     if (c->peer == NULL || c->counted == NULL || c->pfd == NULL || c->efd < 0 ||
-        coord_init(&c->coord, p->spec, p->set_size) != VB_OK)
+        coord_init(&c->coord, p->spec, p->set_size) != VB_OK || norm_init(c) != VB_OK)
         goto fail;
     plan_peers(c);
     st = open_listeners(c);

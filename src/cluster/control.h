@@ -26,6 +26,15 @@ enum cl_transport { CL_AUTO, CL_MAP, CL_TCP, CL_RDMA };
 
 struct ctl;
 
+/* Sums over all parameters, for each step (norms): `count` numbers of CTL_NORM_WORDS words, each merged over
+ * the lanes of a ps and then over ps. */
+enum { CTL_NORM_WORDS = 21, CTL_NORM_MAX = 640 };
+struct ctl_norms {
+    uint32_t count;      /* 0: none are made */
+    uint32_t nps, lanes; /* that give parts: the first ps, and lanes of this one */
+    void (*merge)(uint32_t *sum, const uint32_t *other); /* exact: in any order */
+};
+
 struct ctl_params {
     const struct cl_spec *spec; /* borrowed until ctl_stop */
     uint32_t rank;
@@ -41,8 +50,9 @@ struct ctl_params {
     struct tp_node *node; /* regions are made; links are added by the control thread */
     unsigned channels;    /* per link; at a ps: lanes */
     uint32_t set_size; /* this many workers make a step, the first ones; 0: all, nobody is named */
-    uint64_t start_ns; /* how long start-up may take; 0: 60 s */
-    uint64_t silence_ns; /* a peer silent for so long is lost; 0: 15 s */
+    struct ctl_norms norms; /* a ps */
+    uint64_t start_ns;      /* how long start-up may take; 0: 60 s */
+    uint64_t silence_ns;    /* a peer silent for so long is lost; 0: 15 s */
 };
 
 /* How the run ended for this task. */
@@ -91,6 +101,12 @@ void ctl_counted(struct ctl *c, uint32_t worker, uint64_t clock);
  * lanes' ports are woken when it is. */
 enum { CTL_SET_WORDS = 16 };
 bool ctl_set(struct ctl *c, uint64_t clock, uint64_t bits[CTL_SET_WORDS]);
+
+/* ps, where norms are given. A lane's part of the next step's sums, once all its chunks are in. */
+void ctl_norm(struct ctl *c, const uint32_t *sum); /* one after the other */
+/* The sums over all parameters for that step, which this lane has given its part of. false: not there yet;
+ * the lanes' ports are woken when they are. */
+bool ctl_normed(struct ctl *c, uint64_t clock, uint32_t (*sum)[CTL_NORM_WORDS]);
 
 /* Worker: nothing more to send; it may leave (its closing is no loss from then on). */
 void ctl_finish(struct ctl *c);

@@ -127,6 +127,13 @@ struct ctl {
     } * counted;        /* two for each worker, by clock */
     uint64_t nsets;
     struct wire_set set[2]; /* the last ones, by clock */
+    struct ctl_norm_sums {
+        uint32_t lanes;         /* that gave their part of the next step's */
+        bool tell;              /* all have */
+        uint64_t given, normed; /* steps */
+        uint32_t arrived;       /* sums of the step `normed` */
+        uint32_t (*own)[WIRE_NORM_WORDS], (*out)[WIRE_NORM_WORDS], (*whole)[WIRE_NORM_WORDS];
+    } norm;
 };
 
 /* May the job's unix socket be used, and with it mapped memory? */
@@ -151,6 +158,12 @@ void ctl_wake(struct ctl *c); /* thread: any */
 /* control_set.c */
 void set_tell(struct ctl *c); /* what lanes have counted */
 enum vb_st set_on(struct ctl *c, const struct wire_set *m);
+
+/* control_norm.c */
+VB_MUST_CHECK enum vb_st norm_init(struct ctl *c);
+void norm_fini(struct ctl *c);
+void norm_tell(struct ctl *c); /* what lanes have given */
+enum vb_st norm_on(struct ctl *c, const struct wire_norm *m);
 
 void join_accept(struct ctl *c, int listen_fd, bool is_unix);
 void join_pending(struct ctl *c, struct talk *t);

@@ -95,6 +95,11 @@ void peer_coord(struct ctl *c)
                 peer_send(c, i, WIRE_SET, &out.set);
             (void)set_on(c, &out.set);
             break;
+        case COORD_NORMED:
+            for (uint32_t i = 1; i < c->p.norms.nps; i++)
+                peer_send(c, i, WIRE_NORMED, &out.norm);
+            (void)norm_on(c, &out.norm);
+            break;
         default:
             ctl_set_end(c, VB_EXIT_OK, "all workers have finished");
             break;
@@ -160,6 +165,7 @@ static enum vb_st from_coordinator(struct ctl *c, uint8_t kind, const void *body
 {
     struct wire_missing missing;
     struct wire_reduce reduce;
+    struct wire_norm norm;
     struct wire_set set;
 
     switch (kind) {
@@ -172,6 +178,9 @@ static enum vb_st from_coordinator(struct ctl *c, uint8_t kind, const void *body
     case WIRE_SET:
         memcpy(&set, body, sizeof(set));
         return set_on(c, &set);
+    case WIRE_NORMED:
+        memcpy(&norm, body, sizeof(norm));
+        return norm_on(c, &norm);
     default:
         if (!c->told_ready)
             return VB_PROTO;
@@ -183,6 +192,7 @@ static enum vb_st from_coordinator(struct ctl *c, uint8_t kind, const void *body
 static enum vb_st to_coordinator(struct ctl *c, uint32_t rank, uint8_t kind, const void *body)
 {
     struct wire_counted counted;
+    struct wire_norm norm;
     struct wire_reduce reduce;
 
     if (kind == WIRE_READY)
@@ -191,6 +201,10 @@ static enum vb_st to_coordinator(struct ctl *c, uint32_t rank, uint8_t kind, con
         memcpy(&counted, body, sizeof(counted));
         return cl_rank_job(c->p.spec, rank) == CL_PS ? coord_counted(&c->coord, &counted)
                                                      : VB_PROTO;
+    }
+    if (kind == WIRE_NORM) {
+        memcpy(&norm, body, sizeof(norm));
+        return coord_norm(&c->coord, rank, &norm);
     }
     memcpy(&reduce, body, sizeof(reduce));
     return coord_reduce(&c->coord, rank, &reduce);
@@ -211,10 +225,12 @@ static enum vb_st on_frame(struct ctl *c, uint32_t rank, uint8_t kind, const voi
     case WIRE_START:
     case WIRE_REDUCED:
     case WIRE_SET:
+    case WIRE_NORMED:
         return rank == 0 ? from_coordinator(c, kind, body) : VB_PROTO;
     case WIRE_READY:
     case WIRE_REDUCE:
     case WIRE_COUNTED:
+    case WIRE_NORM:
         return c->p.rank == 0 ? to_coordinator(c, rank, kind, body) : VB_PROTO;
     case WIRE_FINISHED:
         return on_finished(c, rank);
@@ -313,8 +329,10 @@ void peer_commands(struct ctl *c)
         c->nsent++;
         peer_send(c, 0, WIRE_REDUCE, &r);
     }
-    if (!c->is_worker)
+    if (!c->is_worker) {
         set_tell(c);
+        norm_tell(c);
+    }
     if (!finish || c->left || !c->is_worker)
         return;
     c->left = true;

@@ -15,8 +15,20 @@ void coord_fini(struct coord *c)
 {
     free(c->task);
     free(c->ncounted);
+    free(c->norm_given);
+    free(c->norm_sum);
+    c->norm_given = NULL;
+    c->norm_sum = NULL;
     c->task = NULL;
     c->ncounted = NULL;
+}
+
+enum vb_st coord_init_norms(struct coord *c, const struct coord_norms *n)
+{
+    c->norms = *n;
+    c->norm_given = calloc(n->nps, sizeof(*c->norm_given));
+    c->norm_sum = calloc(n->count, sizeof(*c->norm_sum));
+    return c->norm_given != NULL && c->norm_sum != NULL ? VB_OK : VB_NOMEM;
 }
 
 void coord_in(struct coord *c, uint32_t rank)
@@ -79,6 +91,27 @@ enum vb_st coord_counted(struct coord *c, const struct wire_counted *m)
     return VB_OK;
 }
 
+static uint32_t norm_piece(uint32_t count, uint32_t first)
+{
+    return VB_MIN(count - first, (uint32_t)WIRE_NORM_SUMS);
+}
+
+enum vb_st coord_norm(struct coord *c, uint32_t rank, const struct wire_norm *m)
+{
+    if (c->norms.count == 0 || rank >= c->norms.nps || !c->started || m->clock != c->norm_clock)
+        return VB_PROTO;
+    uint32_t *given = &c->norm_given[rank];
+
+    if (*given == c->norms.count || m->first != *given ||
+        m->n != norm_piece(c->norms.count, *given))
+        return VB_PROTO;
+    for (uint32_t i = 0; i < m->n; i++)
+        c->norms.merge(c->norm_sum[m->first + i], m->sum[i]);
+    *given += m->n;
+    c->norm_whole += *given == c->norms.count;
+    return VB_OK;
+}
+
 uint32_t coord_missing(const struct coord *c, uint32_t *ranks, uint32_t max)
 {
     const uint32_t ntasks = cl_ntasks(c->spec);
@@ -133,6 +166,23 @@ static struct coord_out next_set(struct coord *c)
     return out;
 }
 
+static struct coord_out next_norm(struct coord *c)
+{
+    const uint32_t first = c->norm_told, n = norm_piece(c->norms.count, first);
+    struct coord_out out = { .act = COORD_NORMED,
+                             .norm = { .clock = c->norm_clock, .first = first, .n = n } };
+
+    memcpy(out.norm.sum, c->norm_sum[first], n * sizeof(c->norm_sum[0]));
+    c->norm_told += n;
+    if (c->norm_told == c->norms.count) {
+        c->norm_clock++;
+        c->norm_told = c->norm_whole = 0;
+        memset(c->norm_given, 0, c->norms.nps * sizeof(*c->norm_given));
+        memset(c->norm_sum, 0, c->norms.count * sizeof(*c->norm_sum));
+    }
+    return out;
+}
+
 struct coord_out coord_next(struct coord *c)
 {
     if (!c->started && c->nready == cl_ntasks(c->spec)) {
@@ -143,6 +193,8 @@ struct coord_out coord_next(struct coord *c)
         return sum_up(c);
     if (c->set_size > 0 && c->nset == c->set_size)
         return next_set(c);
+    if (c->norms.count > 0 && c->norm_whole == c->norms.nps)
+        return next_norm(c);
     if (!c->told_end && c->nfinished == c->spec->nworkers) {
         c->told_end = true;
         return (struct coord_out){ .act = COORD_END };

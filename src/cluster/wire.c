@@ -19,6 +19,8 @@ int wire_body_bytes(unsigned kind)
         [WIRE_ASK] = sizeof(struct wire_ask),
         [WIRE_COUNTED] = sizeof(struct wire_counted),
         [WIRE_SET] = sizeof(struct wire_set),
+        [WIRE_NORM] = sizeof(struct wire_norm),
+        [WIRE_NORMED] = sizeof(struct wire_norm),
     };
 
     if (kind < WIRE_HELLO || (kind > WIRE_REFUSED && kind < WIRE_OFFER) || kind >= WIRE_KINDS)

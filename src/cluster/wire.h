@@ -20,7 +20,9 @@ enum {
     WIRE_TEXT = 256,
     WIRE_REDUCE_MAX = 8,
     WIRE_MISSING_MAX = 16,
-    WIRE_SET_WORDS = 16, /* 1024 workers */
+    WIRE_SET_WORDS = 16,  /* 1024 workers */
+    WIRE_NORM_WORDS = 21, /* of one sum; only who merges them knows what it is */
+    WIRE_NORM_SUMS = 10,  /* in a frame */
     WIRE_HOSTS_MAX = 4
 };
 
@@ -42,6 +44,8 @@ enum wire_kind {
     WIRE_ASK,        /* worker to a ps: offer me a link; this is what I can */
     WIRE_COUNTED,    /* ps to the coordinator: it has all pushes of a worker for a step */
     WIRE_SET,        /* from it to every ps: who makes a step */
+    WIRE_NORM,       /* ps to the coordinator: its part of sums over all parameters, for a step */
+    WIRE_NORMED,     /* from it to every ps: the whole sums */
     WIRE_KINDS
 };
 
@@ -101,6 +105,11 @@ struct wire_set {
     uint64_t clock;
     uint64_t bits[WIRE_SET_WORDS]; /* bit w % 64 of word w / 64: worker w */
 };
+struct wire_norm {
+    uint64_t clock;
+    uint32_t first, n; /* sums first .. first + n - 1; the rest is zero */
+    uint32_t sum[WIRE_NORM_SUMS][WIRE_NORM_WORDS];
+};
 struct wire_reduce {
     uint32_t tag, n;
     double v[WIRE_REDUCE_MAX];
@@ -116,6 +125,7 @@ static_assert(sizeof(struct wire_offer) == 1016, "wire_offer");
 static_assert(sizeof(struct wire_missing) == 72, "wire_missing");
 static_assert(sizeof(struct wire_counted) == 16, "wire_counted");
 static_assert(sizeof(struct wire_set) == 136, "wire_set");
+static_assert(sizeof(struct wire_norm) == 856, "wire_norm");
 static_assert(sizeof(struct wire_reduce) == 72, "wire_reduce");
 static_assert(sizeof(struct wire_end) == 260, "wire_end");
 

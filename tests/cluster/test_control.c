@@ -221,7 +221,8 @@ Test(control, malformed_messages_of_a_proved_peer_end_the_run_with_its_name)
         { WIRE_HELLO, zeros },   { WIRE_WELCOME, zeros }, { WIRE_OFFER, &offer },
         { WIRE_ASK, &endless },  { WIRE_START, zeros },   { WIRE_MISSING, zeros },
         { WIRE_REDUCED, zeros }, { WIRE_REDUCE, zeros },  { WIRE_FINISHED, zeros },
-        { WIRE_END, zeros },     { WIRE_KINDS, NULL },
+        { WIRE_END, zeros },     { WIRE_COUNTED, zeros }, { WIRE_SET, zeros },
+        { WIRE_NORM, zeros },    { WIRE_NORMED, zeros },  { WIRE_KINDS, NULL },
     };
 
     for (size_t i = 0; i < VB_ARRAY_LEN(cases); i++) {

@@ -176,3 +176,69 @@ Test(coord, counts_that_make_no_sense_are_refused)
     cr_assert(count(0, 0) == VB_OK && count(0, 0) == VB_OK);
     cr_assert_eq(count(0, 0), VB_PROTO); /* there are two ps */
 }
+
+/* Words that are added one by one: a sum that does not depend on the order. */
+static void add_words(uint32_t *sum, const uint32_t *other)
+{
+    for (unsigned i = 0; i < WIRE_NORM_WORDS; i++)
+        sum[i] += other[i];
+}
+
+static void start_norms(uint32_t count, uint32_t nps)
+{
+    const struct coord_norms n = { .count = count, .nps = nps, .merge = add_words };
+
+    cr_assert_eq(coord_init_norms(&c, &n), VB_OK);
+    start();
+}
+
+static enum vb_st part(uint32_t rank, uint64_t clock, uint32_t first, uint32_t n, uint32_t value)
+{
+    struct wire_norm m = { .clock = clock, .first = first, .n = n };
+
+    for (uint32_t i = 0; i < WIRE_NORM_SUMS && i < n; i++)
+        m.sum[i][WIRE_NORM_WORDS - 1] = value + first + i;
+    return coord_norm(&c, rank, &m);
+}
+
+Test(coord, sums_over_all_ps_are_told_when_each_has_given_all_of_them)
+{
+    start_norms(12, 2);
+    for (uint64_t clock = 0; clock < 3; clock++) {
+        const uint32_t early = clock % 2, late = 1 - early;
+
+        cr_assert_eq(part(early, clock, 0, 10, 100), VB_OK);
+        cr_assert_eq(part(early, clock, 10, 2, 100), VB_OK);
+        cr_assert_eq(part(late, clock, 0, 10, 1000), VB_OK);
+        cr_assert_eq(coord_next(&c).act, COORD_NOTHING);
+        cr_assert_eq(part(late, clock, 10, 2, 1000), VB_OK);
+        for (uint32_t first = 0; first < 12; first += 10) {
+            const struct coord_out out = coord_next(&c);
+            const uint32_t n = first == 0 ? 10 : 2;
+
+            cr_assert(out.act == COORD_NORMED && out.norm.clock == clock);
+            cr_assert(out.norm.first == first && out.norm.n == n);
+            for (uint32_t i = 0; i < WIRE_NORM_SUMS; i++)
+                cr_assert_eq(out.norm.sum[i][WIRE_NORM_WORDS - 1],
+                             i < n ? 1100 + 2 * (first + i) : 0);
+        }
+        cr_assert_eq(coord_next(&c).act, COORD_NOTHING);
+    }
+}
+
+Test(coord, parts_of_sums_that_make_no_sense_are_refused)
+{
+    cr_assert_eq(part(0, 0, 0, 1, 1), VB_PROTO); /* no sums are made */
+    start_norms(12, 1);
+    cr_assert_eq(part(1, 0, 0, 10, 1), VB_PROTO); /* it has no chunk */
+    cr_assert_eq(part(2, 0, 0, 10, 1), VB_PROTO); /* a worker */
+    cr_assert_eq(part(0, 1, 0, 10, 1), VB_PROTO); /* a step that is to come */
+    cr_assert_eq(part(0, 0, 10, 2, 1), VB_PROTO); /* not its next */
+    cr_assert_eq(part(0, 0, 0, 9, 1), VB_PROTO);
+    cr_assert_eq(part(0, 0, 0, UINT32_MAX, 1), VB_PROTO);
+    cr_assert_eq(part(0, 0, 0, 10, 1), VB_OK);
+    cr_assert_eq(part(0, 0, 0, 10, 1), VB_PROTO); /* twice */
+    cr_assert_eq(part(0, 0, 10, 3, 1), VB_PROTO); /* more than there are */
+    cr_assert_eq(part(0, 0, 10, 2, 1), VB_OK);
+    cr_assert_eq(part(0, 0, 12, 0, 1), VB_PROTO); /* all are given */
+}
