@@ -10,7 +10,7 @@
 static const char *const formats[] = { "idx", NULL };
 /* in the order of enum kn_opt_kind, and the next of enum kn_rate_kind */
 static const char *const optimizers[] = { "sgd",     "momentum", "adam", "nesterov", "adagrad",
-                                          "rmsprop", "adamw",    "ftrl", NULL };
+                                          "rmsprop", "adamw",    "ftrl", "lamb",     NULL };
 static const char *const schedules[] = { "constant", "step", "cosine", "inverse_sqrt", NULL };
 static const char *const nans[] = { "stop", "skip", NULL };
 static const char *const transports[] = { "auto", "map", "tcp", "rdma", NULL };
@@ -59,20 +59,23 @@ static const struct opt job_opts[] = {
     { "optimizer.rate", OPT_F32, "0.01", "X", "learning rate", 1e-30, 1e6, AT(optimizer.rate) },
     { "optimizer.momentum", OPT_F32, "0.9", "X", "momentum: how much of the last step stays", 0, 1,
       AT(momentum) },
-    { "optimizer.beta1", OPT_F32, "0.9", "X", "adam, adamw: decay of the first moment", 0, 0.999999,
+    { "optimizer.beta1", OPT_F32, "0.9", "X", "adam, adamw, lamb: decay of the first moment", 0, 0.999999,
       AT(optimizer.beta1) },
-    { "optimizer.beta2", OPT_F32, "0.999", "X", "adam, adamw, rmsprop: decay of the second moment", 0, 0.999999,
+    { "optimizer.beta2", OPT_F32, "0.999", "X", "adam, adamw, lamb, rmsprop: decay of the second moment", 0, 0.999999,
       AT(optimizer.beta2) },
-    { "optimizer.eps", OPT_F32, "1e-8", "X", "adam, adamw, adagrad, rmsprop: keeps the divisor from zero", 0, 1,
+    { "optimizer.eps", OPT_F32, "1e-8", "X", "adam, adamw, lamb, adagrad, rmsprop: keeps the divisor from zero", 0, 1,
       AT(optimizer.eps) },
     { "optimizer.beta", OPT_F32, "1", "X", "ftrl: keeps the first steps small", 0, 1e6, AT(optimizer.beta) },
     { "optimizer.l1", OPT_F32, "0", "X", "ftrl: draws small parameters to zero", 0, 1e6, AT(optimizer.l1) },
     { "optimizer.l2", OPT_F32, "0", "X", "ftrl: draws all parameters to zero", 0, 1e6, AT(optimizer.l2) },
     { "optimizer.weight_decay", OPT_F32, "0", "X",
-      "this much of a parameter is added to its gradient (adamw: taken off it in each step)", 0, 1e6,
+      "this much of a parameter is added to its gradient (adamw: taken off it in each step; lamb: part of the step)", 0, 1e6,
       AT(optimizer.weight_decay) },
     { "optimizer.clip_value", OPT_F32, "0", "X", "no element of a gradient is larger; 0: none is cut", 0, 1e30,
       AT(optimizer.clip_value) },
+    { "optimizer.clip_norm", OPT_F32, "0", "X",
+      "gradients are scaled so that the norm of all together is no larger; 0: not (sync and sync+B only)", 0, 1e30,
+      AT(optimizer.clip_norm) },
     { "optimizer.schedule", OPT_ENUM, "constant", "NAME", "how the learning rate changes", AT(optimizer.schedule.kind),
       .names = schedules },
     { "optimizer.warmup", OPT_U64, "0", "STEPS", "the learning rate rises to its value in so many steps", 0, 1 << 30,
@@ -287,8 +290,8 @@ enum vb_st job_parse(struct job *j, const char *path, const char *text, size_t b
 static void print_optimizer(FILE *out, const struct kn_opt *o)
 {
     const struct kn_rate *s = &o->schedule;
-    const float x[] = { o->rate, o->beta1, o->beta2,        o->eps,       o->beta,
-                        o->l1,   o->l2,    o->weight_decay, o->clip_value };
+    const float x[] = { o->rate, o->beta1, o->beta2,        o->eps,        o->beta,
+                        o->l1,   o->l2,    o->weight_decay, o->clip_value, o->clip_norm };
 
     fprintf(out, "optimizer %s", optimizers[o->kind]);
     for (size_t i = 0; i < VB_ARRAY_LEN(x); i++)

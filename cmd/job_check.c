@@ -70,19 +70,41 @@ static enum vb_st check_schedule(const struct job *j, struct vb_err *err)
     return VB_OK;
 }
 
+/* A norm is one of all gradients of a step, which only some modes have. */
+static enum vb_st check_norms(const struct job *j, struct vb_err *err)
+{
+    const bool lamb = j->optimizer.kind == KN_LAMB, clips = j->optimizer.clip_norm > 0;
+
+    if (lamb && clips)
+        return job_fail(j, "optimizer.clip_norm", err,
+                        "not with lamb, whose steps are as large as their variables whatever the "
+                        "gradient; leave it out, or use optimizer.clip_value");
+    if (lamb && j->rule.mode == PS_SSP)
+        return job_fail(j, "optimizer.name", err,
+                        "lamb needs all gradients of a step at once, which mode %s does not have; "
+                        "use mode sync or sync+B, or adamw",
+                        j->mode);
+    if (clips && j->rule.mode == PS_SSP)
+        return job_fail(j, "optimizer.clip_norm", err,
+                        "needs all gradients of a step at once, which mode %s does not have; use "
+                        "mode sync or sync+B, or optimizer.clip_value",
+                        j->mode);
+    return check_schedule(j, err);
+}
+
 static enum vb_st check_optimizer(const struct job *j, struct vb_err *err)
 {
-    static const unsigned adams = OF(KN_ADAM) | OF(KN_ADAMW);
+    static const unsigned adams = OF(KN_ADAM) | OF(KN_ADAMW) | OF(KN_LAMB);
     static const struct {
         const char *key;
         unsigned kinds;
         const char *names;
     } own[] = {
         { "optimizer.momentum", OF(KN_MOMENTUM) | OF(KN_NESTEROV), "momentum and nesterov" },
-        { "optimizer.beta1", adams, "adam and adamw" },
-        { "optimizer.beta2", adams | OF(KN_RMSPROP), "adam, adamw and rmsprop" },
+        { "optimizer.beta1", adams, "adam, adamw and lamb" },
+        { "optimizer.beta2", adams | OF(KN_RMSPROP), "adam, adamw, lamb and rmsprop" },
         { "optimizer.eps", adams | OF(KN_RMSPROP) | OF(KN_ADAGRAD),
-          "adam, adamw, adagrad and rmsprop" },
+          "adam, adamw, lamb, adagrad and rmsprop" },
         { "optimizer.beta", OF(KN_FTRL), "ftrl" },
         { "optimizer.l1", OF(KN_FTRL), "ftrl" },
         { "optimizer.l2", OF(KN_FTRL), "ftrl" },
@@ -91,7 +113,7 @@ static enum vb_st check_optimizer(const struct job *j, struct vb_err *err)
     for (size_t i = 0; i < VB_ARRAY_LEN(own); i++)
         if ((own[i].kinds & OF(j->optimizer.kind)) == 0 && given(j, own[i].key))
             return job_fail(j, own[i].key, err, "is only for %s", own[i].names);
-    return check_schedule(j, err);
+    return check_norms(j, err);
 }
 
 /* Builds model and chunk table as the tasks will: shapes fit, and everything can be counted. */
@@ -99,9 +121,12 @@ static enum vb_st check_model(const struct job *j, uint64_t *outputs_out, struct
 {
     struct task_shape s;
     struct vb_err why = { "out of memory" };
-    const enum vb_st st = task_shape_make(j, &s, &why);
+    enum vb_st st = task_shape_make(j, &s, &why);
 
-    if (st != VB_OK)
+    if (st == VB_OK && lane_norms(&j->optimizer, &s.table) > CTL_NORM_MAX)
+        st = job_fail(j, "optimizer.name", err, "lamb takes at most %d variables, here are %u",
+                      CTL_NORM_MAX / 2, s.table.nvars);
+    else if (st != VB_OK)
         vb_err_set(err, "%.200s:%u: model: %.250s", j->path,
                    j->layer[VB_MIN(s.bad_layer, j->nlayers - 1)].line, why.text);
     else

@@ -76,8 +76,9 @@ struct ps_action {
     enum ps_action_kind kind;
     uint32_t worker, chunk; /* APPLY: PS_SSP: whose gradient, else PS_ALL */
     uint64_t clock;   /* APPLY, PARTIAL: the step; PUBLISH: acknowledges pushes of clocks < this */
-    uint64_t samples; /* APPLY; 0 when PS_BACKUP's workers have not pushed the chunk */
-    uint64_t updates; /* APPLY: steps applied before; PUBLISH: steps applied. Sync: the clock */
+    uint64_t samples; /* APPLY, PARTIAL; 0 when PS_BACKUP's workers have not pushed the chunk */
+    uint64_t
+        updates; /* APPLY, PARTIAL: steps applied before; PUBLISH: steps applied. Sync: the clock */
     /* PUBLISH in PS_SSP: clock - R, and how far the freshest worker is ahead of clock; never below 0 */
     uint64_t behind, ahead;
     float value; /* APPLY: the reduction in two-phase mode, else 1 */

@@ -54,7 +54,12 @@ void step_begin(struct ps_engine *e, uint32_t k, struct out *o)
         return;
     }
     c->reducing = true;
-    act(o, (struct ps_action){ .kind = PS_ACT_PARTIAL, .chunk = k, .clock = c->epoch });
+    act(o, (struct ps_action){ .kind = PS_ACT_PARTIAL,
+                               .worker = PS_ALL,
+                               .chunk = k,
+                               .clock = c->epoch,
+                               .samples = c->samples,
+                               .updates = c->epoch });
 }
 
 static bool sync_laggard(const struct ps_engine *e, uint32_t k, uint32_t w, uint32_t *whom_out,

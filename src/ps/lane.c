@@ -175,8 +175,8 @@ static void carry_out(struct lane *l, const struct ps_action *a, const struct tp
     case PS_ACT_COUNTED:
         l->p.counted(l->p.arg, a->worker, a->clock);
         break;
-    case PS_ACT_PARTIAL: /* asked for by two-phase engines only, and lanes make none */
-        l->broken = VB_INVAL;
+    case PS_ACT_PARTIAL:
+        lane_partial(l, a);
         break;
     }
 }

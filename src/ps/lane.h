@@ -46,9 +46,18 @@ struct lane_params {
     struct ps_async async;
     /* PS_BACKUP: all pushes of a worker for that step are in. thread: the lane's. */
     void (*counted)(void *arg, uint32_t worker, uint64_t clock);
+    /* Where lane_norms is not 0: this lane's part of the next step's sums. thread: the lane's. */
+    void (*norm)(void *arg, const struct kn_exact *sum);
     void *arg;
     uint64_t landing_bytes; /* budget for landing memory, at least one chunk for all workers */
 };
+
+/*
+ * How many sums over all parameters a step needs before it can be applied: 1 for the global norm of the
+ * gradient; for lamb two of each variable, of its squares and of those of its update. 0: none.
+ */
+uint32_t lane_norms(const struct kn_opt *o, const struct ps_table *t);
+uint32_t lane_chunks(const struct ps_table *t, uint32_t ps, uint32_t lane);
 
 /* Makes the lane and sets the callbacks of port `lane` of the node. Links carry the peer's rank as
  * user pointer; ranks of workers start at table->nps. */
@@ -66,6 +75,11 @@ VB_MUST_CHECK enum vb_st lane_poll(struct lane *l, uint64_t deadline_ns);
 /* PS_BACKUP: who makes the step lane_next; bit w % 64 of word w / 64. VB_PROTO as of lane_poll. */
 VB_MUST_CHECK enum vb_st lane_set(struct lane *l, const uint64_t *bits);
 uint64_t lane_next(const struct lane *l); /* the step that a set is awaited for */
+
+/* Does the lane wait for the sums of that step? */
+bool lane_wants_norms(const struct lane *l, uint64_t *clock_out);
+/* They are there; the step is applied. VB_PROTO, VB_INVAL as of lane_poll. */
+VB_MUST_CHECK enum vb_st lane_normed(struct lane *l, const struct kn_exact *sum);
 
 /* Which worker does a step in flight wait for? false: none. */
 bool lane_missing(const struct lane *l, uint32_t *worker_out, uint64_t *clock_out);

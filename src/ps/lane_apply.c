@@ -47,7 +47,7 @@ bool lane_finite(struct lane *l, uint32_t worker, uint32_t chunk, uint64_t clock
 }
 
 /* The kept gradients of this step, and whose they are. */
-static size_t gather(struct lane *l, const struct ps_action *a)
+size_t lane_gather(struct lane *l, const struct ps_action *a)
 {
     size_t ng = 0;
 
@@ -63,9 +63,11 @@ static size_t gather(struct lane *l, const struct ps_action *a)
     return ng;
 }
 
-/* Some sum was infinite or a NaN: whose? None's own: together they are too large. */
-static void blame(struct lane *l, const struct ps_action *a, size_t ng)
+/* Whose is it? None's own: together they are too large. */
+void lane_blame(struct lane *l, const struct ps_action *a)
 {
+    const size_t ng = lane_gather(l, a);
+
     l->broken = VB_INVAL;
     for (size_t i = 0; i < ng; i++)
         if (!lane_finite(l, l->gathered[i], a->chunk, a->clock, l->gather[i]))
@@ -101,12 +103,48 @@ static void compensate(struct lane *l, const struct ps_action *a, const float *w
     l->gather[0] = l->scratch;
 }
 
+void lane_shift(struct lane *l, size_t ng, size_t floats)
+{
+    for (size_t i = 0; i < ng; i++)
+        l->gather[i] += floats;
+}
+
+/* Elements [at, end) of the chunk, which the gathered gradients stand at. false: some sum was infinite or a NaN. */
+static bool apply_part(struct lane *l, uint32_t chunk, size_t ng, const struct kn_opt *o,
+                       const struct kn_step *s, size_t at, size_t end)
+{
+    const struct ps_chunk *c = lane_chunk(l, chunk);
+    const size_t n = c->bytes / sizeof(float), per = kn_opt_state(o->kind);
+    float *w = lane_params(l, c), *m = per > 0 ? l->state + l->state_at[chunk] : NULL;
+
+    return l->kn->apply(w + at, m != NULL ? m + at : NULL, per > 1 ? m + n + at : NULL, l->gather,
+                        ng, o, s, end - at);
+}
+
+/* Each variable of the chunk with its own trust. */
+static bool apply_lamb(struct lane *l, uint32_t chunk, size_t ng, const struct kn_opt *o,
+                       struct kn_step s)
+{
+    const struct ps_chunk *c = lane_chunk(l, chunk);
+    size_t before = 0;
+    bool finite = true;
+
+    for (uint32_t v = c->first_var; v < c->first_var + c->nvars; v++) {
+        size_t end;
+        const size_t at = lane_var_part(l, c, v, &end);
+
+        lane_shift(l, ng, at - before);
+        before = at;
+        s.trust = l->norm.trust[v];
+        finite &= apply_part(l, chunk, ng, o, &s, at, end);
+    }
+    return finite;
+}
+
 void lane_apply(struct lane *l, const struct ps_action *a)
 {
     const struct ps_chunk *c = lane_chunk(l, a->chunk);
-    const size_t n = c->bytes / sizeof(float), per = kn_opt_state(l->p.optimizer->kind);
-    float *w = lane_params(l, c), *m = per > 0 ? l->state + l->state_at[a->chunk] : NULL;
-    const size_t ng = gather(l, a);
+    const size_t n = c->bytes / sizeof(float), ng = lane_gather(l, a);
     const bool alone = a->worker != PS_ALL;
     struct kn_opt o = *l->p.optimizer;
 
@@ -114,12 +152,14 @@ void lane_apply(struct lane *l, const struct ps_action *a)
         return;
     if (alone && l->p.async.rate_over_staleness)
         o.rate = (float)((double)o.rate / (1 + steps_behind(l, a)));
-    const struct kn_step s =
+    struct kn_step s =
         kn_opt_step(&o, steps_before(l, a) + 1, alone ? l->step_samples : a->samples);
 
+    s.norm = l->norm.factor;
     if (alone && l->p.async.compensation > 0)
-        compensate(l, a, w, n);
-    if (!l->kn->apply(w, m, per > 1 ? m + n : NULL, l->gather, ng, &o, &s, n) &&
-        l->p.on_nan == PS_NAN_STOP)
-        blame(l, a, ng);
+        compensate(l, a, lane_params(l, c), n);
+    const bool finite = o.kind == KN_LAMB ? apply_lamb(l, a->chunk, ng, &o, s)
+                                          : apply_part(l, a->chunk, ng, &o, &s, 0, n);
+    if (!finite && l->p.on_nan == PS_NAN_STOP)
+        lane_blame(l, a);
 }

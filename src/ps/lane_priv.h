@@ -42,8 +42,17 @@ struct lane {
     const float **grad;   /* per (chunk, worker): the kept gradient */
     const float **gather; /* scratch of one apply, and whose they are */
     uint32_t *gathered;
-    uint64_t *read_at;       /* per (chunk, worker): updates in the copy that it has; not in sync */
-    float *scratch;          /* a chunk, for compensation */
+    uint64_t *read_at; /* per (chunk, worker): updates in the copy that it has; not in sync */
+    float *scratch;    /* a chunk, for compensation */
+    struct lane_norm {
+        uint32_t n;           /* sums of a step; 0: it is applied at once */
+        struct kn_exact *sum; /* over the chunks that are in */
+        uint32_t chunks;      /* how many are */
+        bool asked;           /* all were */
+        uint64_t clock;       /* of that step */
+        float factor;         /* what clipping leaves of the gradient */
+        float *trust;         /* lamb: per variable */
+    } norm;
     struct param_send *send; /* per (worker, chunk) */
     struct param_send *wait_head, *wait_tail;
     struct tp_link **link; /* per worker */
@@ -75,6 +84,19 @@ static inline float *lane_params(const struct lane *l, const struct ps_chunk *c)
 void lane_apply(struct lane *l, const struct ps_action *a);
 /* false: it has a NaN or infinity; l->why says where. */
 bool lane_finite(struct lane *l, uint32_t worker, uint32_t chunk, uint64_t clock, const float *g);
+
+/* lane_norm.c */
+VB_MUST_CHECK enum vb_st lane_norm_init(struct lane *l);
+void lane_norm_fini(struct lane *l);
+void lane_partial(struct lane *l, const struct ps_action *a);
+/* The kept gradients of this step, into l->gather. */
+size_t lane_gather(struct lane *l, const struct ps_action *a);
+/* The lane is broken: some sum of these was infinite or a NaN. l->why says whose. */
+void lane_blame(struct lane *l, const struct ps_action *a);
+/* So many elements further on in what is gathered. */
+void lane_shift(struct lane *l, size_t ng, size_t floats);
+/* [at, *end_out) of the chunk, in floats: the part of variable v in it. */
+size_t lane_var_part(const struct lane *l, const struct ps_chunk *c, uint32_t v, size_t *end_out);
 
 /* lane_bound.c */
 void lane_bound_note(struct lane *l, const struct ps_action *a); /* a read of PS_SSP is answered */

@@ -36,6 +36,7 @@ static enum vb_st make_engine(struct lane *l)
     const struct ps_rule *r = l->p.rule;
     const struct ps_engine_params ep = { .nworkers = l->p.nworkers,
                                          .nchunks = l->nchunks,
+                                         .two_phase = l->norm.n > 0,
                                          .mode = r->mode,
                                          .staleness_lo = r->staleness_lo,
                                          .staleness_hi = r->staleness_hi,
@@ -80,18 +81,26 @@ static enum vb_st make_sends(struct lane *l)
     return VB_OK;
 }
 
+uint32_t lane_chunks(const struct ps_table *t, uint32_t ps, uint32_t lane)
+{
+    uint32_t first = 0;
+    const uint32_t n = ps_range_chunks(t, ps, &first);
+
+    return n > lane ? (n - lane + t->nlanes - 1) / t->nlanes : 0;
+}
+
 static void find_chunks(struct lane *l)
 {
     const struct ps_table *t = l->p.table;
-    const uint32_t n = ps_range_chunks(t, l->p.ps, &l->first);
 
+    (void)ps_range_chunks(t, l->p.ps, &l->first);
     l->first += l->p.lane;
-    l->nchunks = n > l->p.lane ? (n - l->p.lane + t->nlanes - 1) / t->nlanes : 0;
+    l->nchunks = lane_chunks(t, l->p.ps, l->p.lane);
     l->range_offset = l->p.ps * t->range_bytes;
 }
 
-/* Where each gradient is a step of its own, each has its own place. With backup workers a step is made of all
- * chunks at once, so all must find room. */
+/* Where each gradient is a step of its own, each has its own place. With backup workers, and where a step
+ * needs a norm, it is made of all chunks at once, so all must find room. */
 static enum vb_st make_landing(struct lane *l)
 {
     const uint64_t bytes = l->nchunks > 0 ? lane_chunk(l, 0)->bytes : 0,
@@ -99,7 +108,8 @@ static enum vb_st make_landing(struct lane *l)
 
     if (l->p.rule->mode != PS_SSP)
         return landing_init(&l->landing, l->nchunks, l->p.nworkers, bytes,
-                            l->p.rule->mode == PS_BACKUP ? UINT64_MAX : l->p.landing_bytes);
+                            l->p.rule->mode == PS_BACKUP || l->norm.n > 0 ? UINT64_MAX
+                                                                          : l->p.landing_bytes);
     return each > INT32_MAX
                ? VB_NOMEM
                : landing_init(&l->landing, (uint32_t)each, 1, bytes, l->p.landing_bytes);
@@ -123,8 +133,8 @@ enum vb_st lane_create(const struct lane_params *p, struct lane **lane_out)
         l->copy_bytes = ps_range_region(p->table, p->ps);
     }
     find_chunks(l);
-    if ((st = make_state(l)) != VB_OK || (st = make_engine(l)) != VB_OK ||
-        (st = make_sends(l)) != VB_OK)
+    if ((st = make_state(l)) != VB_OK || (st = lane_norm_init(l)) != VB_OK ||
+        (st = make_engine(l)) != VB_OK || (st = make_sends(l)) != VB_OK)
         goto fail;
     st = make_landing(l);
     if (st != VB_OK)
@@ -147,6 +157,7 @@ void lane_destroy(struct lane *l)
     if (l->state != NULL)
         munmap(l->state, l->state_bytes);
     free(l->state_at);
+    lane_norm_fini(l);
     free(l->engine);
     free(l->actions);
     free(l->grad);

@@ -10,12 +10,16 @@
 #include "ps/lane.h"
 #include "transport/wake.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <pthread.h>
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 #define PS_STEP_NS (600 * VB_SEC)
+
+static_assert(sizeof(struct kn_exact) == CTL_NORM_WORDS * sizeof(uint32_t), "a sum has one size");
 
 struct server;
 
@@ -23,6 +27,7 @@ struct lane_thread {
     struct server *s;
     struct lane *lane;
     pthread_t thread;
+    struct kn_exact *norm; /* scratch */
     bool started;
 };
 
@@ -30,6 +35,7 @@ struct server {
     const struct ps_params *p;
     uint64_t step_ns;
     uint32_t set_size; /* workers that make a step; 0: all */
+    uint32_t norms;    /* sums over all parameters in each step; 0: none */
     uint32_t index;
     struct tp_node *node;
     uint32_t region, copies;
@@ -73,6 +79,46 @@ static void on_counted(void *arg, uint32_t worker, uint64_t clock)
     ctl_counted(((struct server *)arg)->ctl, worker, clock);
 }
 
+static void on_norm(void *arg, const struct kn_exact *sum)
+{
+    ctl_norm(((struct server *)arg)->ctl, (const uint32_t *)(const void *)sum);
+}
+
+static void merge_norm(uint32_t *sum, const uint32_t *other)
+{
+    struct kn_exact a, b;
+
+    memcpy(&a, sum, sizeof(a));
+    memcpy(&b, other, sizeof(b));
+    kn_exact_merge(&a, &b);
+    memcpy(sum, &a, sizeof(a));
+}
+
+/* Ranges fill up from the first ps on: the last ones may have no chunk, and lanes too. */
+static struct ctl_norms norms_of(const struct server *s)
+{
+    const struct ps_table *t = s->p->table;
+    struct ctl_norms n = { .count = s->norms, .merge = merge_norm };
+    uint32_t first = 0;
+
+    while (n.nps < t->nps && ps_range_chunks(t, n.nps, &first) > 0)
+        n.nps++;
+    while (n.lanes < t->nlanes && lane_chunks(t, s->index, n.lanes) > 0)
+        n.lanes++;
+    return n;
+}
+
+/* The step whose norms are there. */
+static enum vb_st make_norms(struct lane_thread *t)
+{
+    uint64_t clock = 0;
+
+    if (!lane_wants_norms(t->lane, &clock) ||
+        !ctl_normed(t->s->ctl, clock, (uint32_t(*)[CTL_NORM_WORDS])(void *)t->norm))
+        return VB_OK;
+    return lane_normed(t->lane, t->norm);
+}
+
 /* The steps whose workers have been named. */
 static enum vb_st make_steps(struct lane_thread *t)
 {
@@ -94,6 +140,11 @@ static void *run_lane(void *arg)
     while (!atomic_load(&s->stop) && !ctl_ended(s->ctl, NULL)) {
         enum vb_st st = lane_poll(t->lane, look);
 
+        if (s->norms > 0 && (st == VB_OK || st == VB_TIMEOUT)) {
+            const enum vb_st made = make_norms(t);
+
+            st = made != VB_OK ? made : st;
+        }
         if (s->set_size > 0 && (st == VB_OK || st == VB_TIMEOUT) && make_steps(t) != VB_OK)
             st = VB_PROTO;
 
@@ -129,6 +180,7 @@ static enum vb_st make_lanes(struct server *s)
                                         .copies = s->copies,
                                         .rule = p->rule,
                                         .counted = on_counted,
+                                        .norm = on_norm,
                                         .arg = s,
                                         .optimizer = p->optimizer,
                                         .on_nan = p->on_nan,
@@ -139,6 +191,9 @@ static enum vb_st make_lanes(struct server *s)
         if (st != VB_OK)
             return st;
         s->lane[i].s = s;
+        s->lane[i].norm = calloc(VB_MAX(s->norms, 1u), sizeof(*s->lane[i].norm));
+        if (s->lane[i].norm == NULL)
+            return VB_NOMEM;
     }
     return VB_OK;
 }
@@ -184,6 +239,7 @@ static enum vb_st set_up(struct server *s)
     cp.node = s->node;
     cp.channels = p->table->nlanes;
     cp.set_size = s->set_size;
+    cp.norms = norms_of(s);
     st = ctl_start(&cp, &s->ctl);
     if (st == VB_OK && p->control != NULL)
         p->control(p->arg, s->ctl);
@@ -233,6 +289,7 @@ enum vb_exit ps_run(const struct ps_params *p)
 
     if (p->rule != NULL && p->rule->mode == PS_BACKUP)
         s.set_size = p->ctl.spec->nworkers - p->rule->backups;
+    s.norms = lane_norms(p->optimizer, p->table);
     enum vb_st st = set_up(&s);
 
     if (st == VB_OK)
@@ -249,6 +306,9 @@ enum vb_exit ps_run(const struct ps_params *p)
         p->control(p->arg, NULL);
     ctl_stop(s.ctl);
     const bool rests = tp_node_close(s.node);
+
+    for (uint32_t i = 0; i < p->table->nlanes; i++)
+        free(s.lane[i].norm);
 
     for (uint32_t i = 0; rests && i < p->table->nlanes; i++)
         lane_destroy(s.lane[i].lane);

@@ -144,6 +144,12 @@ Test(job, what_cannot_be_trained_is_refused_before_anything_starts)
         { HEAD MODEL "net_devices: lo,\n", ":7: net_devices: " },
         { HEAD MODEL "optimizer: {name: sgd, momentum: 0.9}\n",
           ":7: optimizer.momentum: is only for momentum and nesterov" },
+        { HEAD MODEL "optimizer: {clip_norm: 1}\nmode: ssp:1\nworkers: 2\n",
+          ":7: optimizer.clip_norm: needs all gradients of a step at once, which mode ssp:1" },
+        { HEAD MODEL "optimizer: {name: lamb}\nmode: async\nworkers: 2\n",
+          ":7: optimizer.name: lamb needs all gradients of a step at once, which mode async" },
+        { HEAD MODEL "optimizer: {name: lamb, clip_norm: 1}\n",
+          ":7: optimizer.clip_norm: not with lamb" },
         { HEAD MODEL "optimizer: {name: adam, l1: 1}\n", ":7: optimizer.l1: is only for ftrl" },
         { HEAD MODEL "optimizer: {schedule: cosine, gamma: 0.5}\n",
           ":7: optimizer.gamma: is only for the schedules step" },
@@ -202,12 +208,19 @@ Test(job, the_canonical_text_tells_what_must_be_equal_in_all_tasks)
         const char *more;
         bool same;
     } cases[] = {
-        { "threads: 4\n", true },         { "json: true\n", true },
-        { "require_rdma: true\n", true }, { "net_devices: lo\n", true },
-        { "virtual_workers: 1\n", true }, { "start_timeout: 5\n", true },
-        { "seed: 2\n", false },           { "epochs: 2\n", false },
-        { "chunk_kib: 4\n", false },      { "optimizer: {rate: 0.02}\n", false },
-        { "transport: tcp\n", false },    { "workers: 2\n", false },
+        { "threads: 4\n", true },
+        { "json: true\n", true },
+        { "require_rdma: true\n", true },
+        { "net_devices: lo\n", true },
+        { "virtual_workers: 1\n", true },
+        { "start_timeout: 5\n", true },
+        { "seed: 2\n", false },
+        { "epochs: 2\n", false },
+        { "chunk_kib: 4\n", false },
+        { "optimizer: {rate: 0.02}\n", false },
+        { "optimizer: {clip_norm: 1}\n", false },
+        { "transport: tcp\n", false },
+        { "workers: 2\n", false },
     };
     struct job j;
     struct vb_err err = { "" };

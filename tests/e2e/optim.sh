@@ -38,6 +38,53 @@ learns --optimizer.name sgd --optimizer.rate 0.1 --optimizer.clip-value 0.001
 learns --optimizer.name sgd --optimizer.rate 0.1 --optimizer.schedule step --optimizer.every 10 --optimizer.gamma 0.5
 learns --optimizer.name sgd --optimizer.rate 0.1 --optimizer.schedule cosine --optimizer.every 40 --optimizer.floor 0.1
 learns --optimizer.name sgd --optimizer.rate 0.1 --optimizer.schedule inverse_sqrt --optimizer.warmup 10
+learns --optimizer.name sgd --optimizer.rate 0.1 --optimizer.clip-norm 0.5
+learns --optimizer.name adam --optimizer.rate 0.001 --optimizer.clip-norm 0.1
+learns --optimizer.name lamb --optimizer.rate 0.01
+learns --optimizer.name lamb --optimizer.rate 0.01 --optimizer.weight-decay 0.1 --optimizer.clip-value 0.01
+# norms are those of all shards: any number of ps, lanes and chunks, either way
+for o in 'sgd --optimizer.clip-norm 0.5' 'lamb'; do
+    for threads in 1 2; do
+        want=
+        for layout in '1 map' '2 map' '3 map' '1 tcp' '2 tcp' '3 tcp'; do
+            run --optimizer.name $o --optimizer.rate 0.01 --epochs 3 --workers 2 --virtual-workers 4 \
+                --threads $threads --ps ${layout% *} --transport ${layout#* }
+            [ "$crc" = "${want:=$crc}" ] || fail "$o: other bits with $layout and $threads lanes"
+        done
+        run --optimizer.name $o --optimizer.rate 0.01 --epochs 3 --workers 2 --virtual-workers 4 \
+            --threads $threads --ps 2 --chunk-kib 12
+        [ "$crc" = "$want" ] || fail "$o: other bits with small chunks and $threads lanes"
+    done
+    run --optimizer.name $o --optimizer.rate 0.01 --workers 3 --virtual-workers 3 --ps 2 --mode sync+1
+    awk "BEGIN { exit !($last < $first) }" || fail "$o with a backup worker: the loss was $first and is $last"
+done
+# a bound that nothing reaches changes nothing
+run --optimizer.name sgd --optimizer.rate 0.1
+want=$crc
+run --optimizer.name sgd --optimizer.rate 0.1 --ps 2 --optimizer.clip-norm 1e6
+[ "$crc" = "$want" ] || fail 'clipping by a norm that nothing reaches'
+# refused PATTERN OPTIONS...
+refused() {
+    local pattern=$1
+    shift
+    code=0
+    "$verbena" train job.yaml "$@" >out.log 2>err.log || code=$?
+    [ $code = 2 ] && [ "$(wc -l <err.log)" = 1 ] && grep -q -- "$pattern" err.log || fail "$*: exit $code"
+}
+refused 'clip.norm: needs all gradients of a step at once.*clip_value' --optimizer.clip-norm 1 --workers 2 --mode ssp:2
+refused 'lamb needs all gradients of a step at once.*adamw' --optimizer.name lamb --workers 2 --mode async
+refused 'clip.norm: not with lamb' --optimizer.name lamb --optimizer.clip-norm 1
+# a gradient that is no number ends the run before its norm is made, or is skipped
+for o in 'sgd --optimizer.clip-norm 1e30' lamb; do
+    code=0
+    timeout 60 "$verbena" train job.yaml --workers 2 --ps 2 --optimizer.name $o --optimizer.rate 1e6 \
+        --data.mean 1e30 >out.log 2>err.log || code=$?
+    [ $code = 1 ] && grep -q 'gradient of dense[0-9]*/[a-z]* from /job:worker/task:[01] has a NaN or infinity in step [0-9]' err.log ||
+        fail "$o: a gradient that is no number: exit $code"
+    timeout 60 "$verbena" train job.yaml --workers 2 --ps 2 --optimizer.name $o --optimizer.rate 1e6 \
+        --data.mean 1e30 --on-nan skip >out.log 2>err.log || fail "$o: skip: exit $?"
+    grep -q 'gradients with a NaN or infinity were skipped' err.log || fail "$o: skipped gradients are not counted"
+done
 # each push is a step of the optimizer, but the schedule counts those of all workers together
 for mode in ssp:2 async; do
     run --workers 4 --ps 2 --mode $mode --optimizer.name adam --optimizer.rate 0.001 --optimizer.warmup 5
