@@ -43,6 +43,12 @@ static const struct opt job_opts[] = {
       "commas; ^ before one: not this", AT(net_devices) },
     { "mode", OPT_TEXT, "sync", "MODE",
       "how the workers' steps are kept together: sync, ssp:S (nobody more than S steps ahead), ssp:L-H, async", AT(mode) },
+    { "compute", OPT_F64, "0", "MS",
+      "for measurements: each worker sleeps this long in the mean, with the parameters of a step there and before it "
+      "computes; in ms", 0, 60000, AT(compute) },
+    { "jitter", OPT_ENUM, "none", "MODEL",
+      "how the sleep of --compute changes from worker to worker and step to step", AT(jitter),
+      .names = jitter_names },
     { "json", OPT_FLAG, "false", NULL, "results as JSON, a line each", AT(json) },
     { "data.format", OPT_ENUM, "idx", "FORMAT", "format of the data files", AT(data.format), .names = formats },
     { "data.train.images", OPT_TEXT, NULL, "FILE", "training images", AT(data.train_images),

@@ -93,6 +93,8 @@ static enum vb_exit run_worker(const struct job *job, const struct task_shape *s
                            .seed = job->seed,
                            .virtual_workers = job_virtual_workers(job),
                            .threads = (uint32_t)job->threads,
+                           .compute_ns = job->compute * 1e6,
+                           .jitter = (enum jitter)job->jitter,
                            .step_ns = job->step_timeout * VB_SEC,
                            .progress = sp->progress,
                            .links_only = sp->links_only,

@@ -101,6 +101,27 @@ enum vb_st task_barrier(struct task *t)
     return VB_OK;
 }
 
+/* A pretended compute: between the parameters of the step and its first gradient. */
+static enum vb_st sleep_step(struct task *t)
+{
+    const double factor =
+        jitter_factor(t->p->jitter, t->p->seed, t->worker, t->nworkers, t->round);
+    enum vb_st st = VB_OK;
+
+    if (t->p->compute_ns <= 0)
+        return VB_OK;
+    st = task_barrier(t);
+    for (uint64_t end = vb_now_ns() + (uint64_t)(t->p->compute_ns * factor), now;
+         st == VB_OK && (now = vb_now_ns()) < end;) {
+        const uint64_t ns = VB_MIN(end - now, 50 * VB_MS);
+
+        (void)nanosleep(&(struct timespec){ .tv_nsec = (long)ns }, NULL);
+        if (ctl_ended(t->ctl, NULL))
+            st = VB_STOPPED;
+    }
+    return st;
+}
+
 enum vb_st task_step(struct task *t, const struct vb_perm *order, uint64_t step)
 {
     const uint64_t at = step * t->p->batch, rows = VB_MIN(t->p->batch, t->train.n - at);
@@ -111,12 +132,16 @@ enum vb_st task_step(struct task *t, const struct vb_perm *order, uint64_t step)
     n = feed_micro_batch(rows, first + t->nmicro - 1, nv, &from);
     t->step_samples = (uint32_t)(from + n - begin);
     t->step_rows = (uint32_t)rows;
+    enum vb_st st = sleep_step(t);
+
+    if (st != VB_OK)
+        return st;
     for (uint64_t m = 0; m < t->nmicro; m++) {
         struct exec_run r = exec_tree_place(m, t->nmicro);
 
         r.rows = feed_micro_batch(rows, first + m, nv, &from);
         feed_rows(&t->train, order, at + from, r.rows);
-        const enum vb_st st = exec_run(t->exec, &r);
+        st = exec_run(t->exec, &r);
 
         if (st != VB_OK)
             return st;

@@ -9,6 +9,7 @@
 #include "ps/rule.h"
 #include "ps/table.h"
 #include "worker/feed.h"
+#include "worker/jitter.h"
 #include "worker/model.h"
 
 /* What a worker tells its surroundings; the chief everything, others only links and
@@ -44,6 +45,8 @@ struct wk_params {
         test; /* test.images NULL: no evaluation; classes and rows are filled in */
     uint64_t batch, epochs, seed, virtual_workers;
     uint32_t threads;
+    double compute_ns; /* slept in each step, in the mean; 0: nothing */
+    enum jitter jitter;
     uint64_t step_ns; /* how long one wait for the other tasks' part of a step may take */
     bool progress;    /* WK_PROGRESS a few times a second */
     bool links_only;  /* the links come up and are reported, nothing is trained */
