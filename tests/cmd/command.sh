@@ -38,6 +38,7 @@ expect 0 1 'Usage: verbena COMMAND' "$verbena" --help
 expect 0 1 'verbena 0.' "$verbena" --version
 expect 0 1 'verbena 0.' "$verbena" train --version
 expect 0 1 'VB_BATCH)' "$verbena" train --help
+expect 0 1 'VB_LATENCY_US)' "$verbena" sim --help
 expect 0 1 'VB_BATCH)' "$verbena" help server
 expect 0 1 '.TH VERBENA\-train 1' "$verbena" help --man train
 expect 0 1 'complete -o default -F _verbena verbena' "$verbena" help --completion bash
