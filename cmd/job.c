@@ -42,7 +42,7 @@ static const struct opt job_opts[] = {
       "what data between hosts may use: names (eth0, mlx5_0, mlx5_0:1) and networks (10.1.0.0/16) with "
       "commas; ^ before one: not this", AT(net_devices) },
     { "mode", OPT_TEXT, "sync", "MODE",
-      "how the workers' steps are kept together: sync, ssp:S (nobody more than S steps ahead), ssp:L-H, async", AT(mode) },
+      "how the workers' steps are kept together: sync, sync+B (B backup workers), ssp:S (nobody more than S steps ahead), ssp:L-H, async", AT(mode) },
     { "compute", OPT_F64, "0", "MS",
       "for measurements: each worker sleeps this long in the mean, with the parameters of a step there and before it "
       "computes; in ms", 0, 60000, AT(compute) },

@@ -45,8 +45,8 @@ struct job {
     struct net_pick pick; /* by job_check, of net_devices */
     char *mode;
     struct ps_rule rule; /* by job_check, of mode */
-    double compute;  /* ms that a worker sleeps in each step, in the mean */
-    unsigned jitter; /* enum jitter */
+    double compute;      /* ms that a worker sleeps in each step, in the mean */
+    unsigned jitter;     /* enum jitter */
     bool json;
     float momentum; /* as written; see optimizer */
     struct {        /* by job_check, from the data files */

@@ -104,8 +104,7 @@ enum vb_st task_barrier(struct task *t)
 /* A pretended compute: between the parameters of the step and its first gradient. */
 static enum vb_st sleep_step(struct task *t)
 {
-    const double factor =
-        jitter_factor(t->p->jitter, t->p->seed, t->worker, t->nworkers, t->round);
+    const double factor = jitter_factor(t->p->jitter, t->p->seed, t->worker, t->nworkers, t->round);
     enum vb_st st = VB_OK;
 
     if (t->p->compute_ns <= 0)
