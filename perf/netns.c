@@ -44,6 +44,11 @@ static bool run_in(int ns, const char *commands, int other)
     return pid > 0 && waitpid(pid, &status, 0) == pid && status == 0;
 }
 
+bool netns_run(int fd, const char *commands)
+{
+    return run_in(fd, commands, fd);
+}
+
 bool netns_make(struct netns *n)
 {
     static const char *const here =

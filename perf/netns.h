@@ -15,6 +15,8 @@ struct netns {
 bool netns_make(struct netns *n);
 /* This process moves into one, with a /sys that shows its devices. false: logged. */
 bool netns_enter(int fd);
+/* Runs shell commands in one. */
+bool netns_run(int fd, const char *commands);
 void netns_drop(struct netns *n); /* takes zeroed; what is in them ends with their last process */
 
 #endif

@@ -1,6 +1,7 @@
 #include "perf/perf.h"
 
 #include "base/opt.h"
+#include "perf/engine.h"
 #include "perf/idle.h"
 #include "perf/link.h"
 #include "perf/plot.h"
@@ -14,7 +15,7 @@
 struct perf_conf {
     bool json, netns;
     unsigned transport;
-    uint64_t bytes, rounds;
+    uint64_t bytes, rounds, workers;
     char *host, *plot;
 };
 
@@ -31,6 +32,8 @@ static const struct opt perf_opts[] = {
     { "bytes", OPT_U64, "0", "N", "only this size; 0: the usual ones", 0, 1e12, AT(bytes) },
     { "rounds", OPT_U64, "7", "N", "how often each thing is measured", 1, BENCH_ROUNDS_MAX,
       AT(rounds) },
+    { "workers", OPT_U64, "0", "N",
+      "pushpull against all-reduce, barrier, ssp: so many; 0: the usual", 0, 16, AT(workers) },
     { "host", OPT_TEXT, NULL, "ADDRESS",
       "link-*, wake: this host's address to use over tcp and rdma, of the device to measure; "
       "without it 127.0.0.1",
@@ -40,15 +43,42 @@ static const struct opt perf_opts[] = {
     { "plot", OPT_TEXT, NULL, "FILE", "link-lat, link-bw, all: a picture of them (SVG)", AT(plot) },
 };
 
+static enum cl_transport transport(const struct perf_conf *c)
+{
+    return c->transport == MAP ? CL_MAP : c->transport == TCP ? CL_TCP : CL_AUTO;
+}
+
 static bool pushpull(const struct bench_out *o, const struct perf_conf *c)
 {
-    const struct perf_pushpull_params p = { .transport = c->transport == MAP   ? CL_MAP
-                                                         : c->transport == TCP ? CL_TCP
-                                                                               : CL_AUTO,
-                                            .bytes = c->bytes };
+    const struct perf_pushpull_params p = { .transport = transport(c), .bytes = c->bytes };
 
     return perf_pushpull(o, &p);
 }
+
+static bool push(const struct bench_out *o, const struct perf_conf *c)
+{
+    const struct perf_pushpull_params p = { .bytes = c->bytes, .push = true };
+
+    return perf_pushpull(o, &p);
+}
+
+#define ENGINE(name, run)                                                                          \
+    static bool name(const struct bench_out *o, const struct perf_conf *c)                         \
+    {                                                                                              \
+        const struct perf_engine_params p = { .transport = transport(c),                           \
+                                              .bytes = c->bytes,                                   \
+                                              .rounds = (unsigned)c->rounds,                       \
+                                              .workers = (unsigned)c->workers };                   \
+                                                                                                   \
+        return run(o, &p);                                                                         \
+    }
+ENGINE(pull_lat, perf_pull_lat)
+ENGINE(read_lat, perf_read_lat)
+ENGINE(barrier, perf_barrier)
+ENGINE(apply, perf_apply)
+ENGINE(overlap, perf_overlap)
+ENGINE(ssp, perf_ssp)
+ENGINE(allreduce, perf_allreduce)
 
 static bool train(const struct bench_out *o, const struct perf_conf *c)
 {
@@ -85,14 +115,29 @@ static const struct bench {
     bool (*run)(const struct bench_out *o, const struct perf_conf *c);
     bool in_all;
 } benches[] = {
-    { "link-lat", link_lat, true }, { "link-bw", link_bw, true }, { "link-rate", link_rate, true },
-    { "wake", wakes, true },        { "idle", idle, true },       { "copies", copies, true },
-    { "pushpull", pushpull, true }, { "train", train, false },
+    { "link-lat", link_lat, true },
+    { "link-bw", link_bw, true },
+    { "link-rate", link_rate, true },
+    { "wake", wakes, true },
+    { "idle", idle, true },
+    { "copies", copies, true },
+    { "pull-lat", pull_lat, true },
+    { "read-lat", read_lat, true },
+    { "push", push, true },
+    { "pushpull", pushpull, true },
+    { "allreduce", allreduce, false },
+    { "barrier", barrier, true },
+    { "apply", apply, true },
+    { "overlap", overlap, true },
+    { "ssp", ssp, false },
+    { "train", train, false },
 };
 
 static const struct opt_cmd perf_about = {
     .name = "perf",
-    .args = "[link-lat|link-bw|link-rate|wake|idle|copies|pushpull|train|all]",
+    .args =
+        "[link-lat|link-bw|link-rate|wake|idle|copies|pull-lat|read-lat|push|pushpull|allreduce|"
+        "barrier|apply|overlap|ssp|train|all]",
     .doc =
         "Measures what this machine can do, against a baseline in the same run.\n"
         "link-lat   a message one way, against two cache lines (map) and UCX itself (tcp, rdma)\n"
@@ -102,8 +147,17 @@ static const struct opt_cmd perf_about = {
         "idle       processor time of tasks that wait\n"
         "copies     bytes copied, malloc, mmap, registering and system calls of a step\n"
         "pushpull   one synchronous exchange between a worker and a ps, against x += y\n"
+        "allreduce  pushpull of n workers, against MPI_Allreduce and gloo where they are "
+        "installed\n"
+        "pull-lat   a blocking pull of parameters, against a message back and forth\n"
+        "read-lat   a read of a parameter in place, against two cache hits\n"
+        "push       a push of 1 to 64 MiB until it is applied, against x += y\n"
+        "barrier    a synchronous step with nothing in it, against a shared cache line\n"
+        "apply      gradients summed and the optimizer's step, against STREAM's triad\n"
+        "overlap    a step whose exchange hides behind compute, between namespaces (root)\n"
+        "ssp        steps/s of bounded staleness with jitter, against the exact recurrence\n"
         "train      samples/s of a small network, against PyTorch where it is installed\n"
-        "all        all but train",
+        "all        all but allreduce, ssp and train",
     .nargs_min = 1,
     .nargs_max = 1,
 };
@@ -176,7 +230,8 @@ int perf_main(int argc, char **argv)
         vb_err_set(
             &err,
             "perf: unknown measurement '%.40s'; there are link-lat, link-bw, link-rate, wake, "
-            "idle, copies, pushpull, train and all",
+            "idle, copies, pull-lat, read-lat, push, pushpull, allreduce, barrier, apply, overlap, "
+            "ssp, train and all",
             rest[0]);
         return usage(err.text);
     }

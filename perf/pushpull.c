@@ -4,6 +4,9 @@
  *
  * Baseline: one process doing x += y on two buffers of M bytes of the same kind of memory, in turn with
  * the exchange. Each case runs in a process of its own, which forks the ps.
+ *
+ * perf push - the same for what a push costs until it has been applied, on one host: large ones over map, where
+ * parameters are read in place and nothing is pulled.
  */
 #include "perf/pushpull.h"
 
@@ -106,8 +109,17 @@ static void run_case(uint64_t bytes, enum cl_transport transport, int out_fd)
     _exit(out.ok ? 0 : 1);
 }
 
-static bool one_case(const struct bench_out *o, uint64_t bytes, enum cl_transport transport)
+static double goal_of(const struct perf_pushpull_params *p, uint64_t bytes, bool map)
 {
+    if (p->push)
+        return 1.05;
+    return !map ? -1 : bytes == 1024 ? 3e-6 : bytes == UINT64_C(64) << 20 ? 1.25 : -1;
+}
+
+static bool one_case(const struct bench_out *o, const struct perf_pushpull_params *p,
+                     uint64_t bytes, enum cl_transport transport)
+{
+    const char *name = p->push ? "push" : "pushpull";
     struct result res = { 0 };
     char cases[320], label[64];
     int fd[2];
@@ -125,26 +137,23 @@ static bool one_case(const struct bench_out *o, uint64_t bytes, enum cl_transpor
     close(fd[0]);
     (void)waitpid(pid, NULL, 0);
     if (!got) {
-        log_error("pushpull of %" PRIu64 " bytes over %s failed", bytes,
+        log_error("%s of %" PRIu64 " bytes over %s failed", name, bytes,
                   transport == CL_MAP ? "map" : "tcp");
         return false;
     }
-    const bool map = transport == CL_MAP, tiny = bytes == 1024;
+    const bool map = transport == CL_MAP, tiny = !p->push && bytes == 1024;
 
     snprintf(cases, sizeof(cases),
              "\"bytes\": %" PRIu64 ", \"transport\": \"%s\", \"workers\": 1, \"ps\": 1, "
              "\"way\": \"%s\"",
              bytes, map ? "map" : "tcp", res.way);
-    snprintf(label, sizeof(label), "pushpull %s %" PRIu64 " KiB", map ? "map" : "tcp", bytes >> 10);
-    bench_print(o, &(struct bench_row){ .bench = "pushpull",
+    snprintf(label, sizeof(label), "%s %s %" PRIu64 " KiB", name, map ? "map" : "tcp", bytes >> 10);
+    bench_print(o, &(struct bench_row){ .bench = name,
                                         .cases = cases,
                                         .value = res.value,
                                         .unit = "s",
                                         .baseline = res.baseline,
-                                        .goal = !map                          ? -1
-                                                : tiny                        ? 3e-6
-                                                : bytes == UINT64_C(64) << 20 ? 1.25
-                                                                              : -1,
+                                        .goal = goal_of(p, bytes, map),
                                         .goal_of_value = tiny,
                                         .noisy = (tiny ? res.value_spread : res.spread) > 0.1,
                                         .first = res.first,
@@ -155,15 +164,18 @@ static bool one_case(const struct bench_out *o, uint64_t bytes, enum cl_transpor
 bool perf_pushpull(const struct bench_out *o, const struct perf_pushpull_params *p)
 {
     static const uint64_t kib[] = { 1, 4, 64, 1024, 4096, 16384, 65536, 262144 };
+    static const uint64_t large_kib[] = { 1024, 4096, 16384, 65536 };
+    const uint64_t *sizes = p->push ? large_kib : kib;
+    const size_t n = p->push ? VB_ARRAY_LEN(large_kib) : VB_ARRAY_LEN(kib);
     bool ok = true;
 
     for (enum cl_transport t = CL_MAP; t <= CL_TCP; t++) {
-        if (p->transport != CL_AUTO && p->transport != t)
+        if ((p->transport != CL_AUTO && p->transport != t) || (p->push && t != CL_MAP))
             continue;
         if (p->bytes != 0)
-            ok &= one_case(o, p->bytes, t);
-        for (size_t i = 0; p->bytes == 0 && i < sizeof(kib) / sizeof(kib[0]); i++)
-            ok &= one_case(o, kib[i] << 10, t);
+            ok &= one_case(o, p, p->bytes, t);
+        for (size_t i = 0; p->bytes == 0 && i < n; i++)
+            ok &= one_case(o, p, sizes[i] << 10, t);
     }
     return ok;
 }

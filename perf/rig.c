@@ -5,44 +5,89 @@
 #include "base/log.h"
 #include "kernels/kn.h"
 #include "perf/bench.h"
+#include "perf/netns.h"
 #include "ps/server.h"
 #include "transport/wake.h"
 
 #include <arpa/inet.h>
+#include <fcntl.h>
 #include <inttypes.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 
-bool rig_make(struct rig *r, unsigned nworkers, uint64_t bytes, enum cl_transport transport)
+static bool listen_at(struct rig *r, unsigned task, const char *host)
 {
-    const struct ps_var var = { .name = "x", .elems = bytes / sizeof(float) };
+    struct sockaddr_in a = { .sin_family = AF_INET };
+    socklen_t len = sizeof(a);
+    const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    r->listen_fd[task] = fd;
+    if (fd < 0 || inet_pton(AF_INET, host, &a.sin_addr) != 1 ||
+        bind(fd, (struct sockaddr *)&a, len) != 0 || listen(fd, 16) != 0 ||
+        getsockname(fd, (struct sockaddr *)&a, &len) != 0) {
+        log_error("cannot listen at %s: %m", host);
+        return false;
+    }
+    snprintf(r->addr[task].host, sizeof(r->addr[task].host), "%s", host);
+    r->addr[task].port = ntohs(a.sin_port);
+    return true;
+}
+
+bool rig_make_many(struct rig *r, unsigned nworkers, uint32_t nvars, uint64_t bytes,
+                   enum cl_transport transport)
+{
+    struct ps_var var[RIG_VARS_MAX];
     struct vb_err err;
 
     *r = (struct rig){ .spec = { .nps = 1, .nworkers = nworkers }, .pinned = transport == CL_MAP };
     r->spec.addr = r->addr;
-    for (unsigned i = 0; i <= nworkers; i++) {
-        struct sockaddr_in a = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
-        socklen_t len = sizeof(a);
-
-        r->listen_fd[i] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-        if (r->listen_fd[i] < 0 || bind(r->listen_fd[i], (struct sockaddr *)&a, len) != 0 ||
-            listen(r->listen_fd[i], 16) != 0 ||
-            getsockname(r->listen_fd[i], (struct sockaddr *)&a, &len) != 0)
+    if (nworkers > RIG_WORKERS_MAX || nvars > RIG_VARS_MAX)
+        return false;
+    for (unsigned i = 0; i <= nworkers; i++)
+        if (!listen_at(r, i, "127.0.0.1"))
             return false;
-        snprintf(r->addr[i].host, sizeof(r->addr[i].host), "127.0.0.1");
-        r->addr[i].port = ntohs(a.sin_port);
-    }
+    for (uint32_t v = 0; v < nvars; v++)
+        var[v] = (struct ps_var){ .name = "x", .elems = bytes / sizeof(float) };
     r->ctl = (struct ctl_params){ .spec = &r->spec, .no_auth = true, .transport = transport };
-    return ps_table_make(&(struct ps_table_params){ .var = &var, .nvars = 1, .nps = 1 }, &r->table,
-                         &err) == VB_OK;
+    return ps_table_make(&(struct ps_table_params){ .var = var, .nvars = nvars, .nps = 1 },
+                         &r->table, &err) == VB_OK;
+}
+
+bool rig_make(struct rig *r, unsigned nworkers, uint64_t bytes, enum cl_transport transport)
+{
+    return rig_make_many(r, nworkers, 1, bytes, transport);
+}
+
+bool rig_move(struct rig *r, const int netns[2], const char *const host[2])
+{
+    const int home = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
+    bool ok = home >= 0;
+
+    rig_drop_ports(r);
+    for (unsigned i = 0; ok && i <= r->spec.nworkers; i++)
+        ok = setns(netns[i == 0], CLONE_NEWNET) == 0 && listen_at(r, i, host[i == 0]);
+    if (home >= 0) {
+        ok = setns(home, CLONE_NEWNET) == 0 && ok;
+        close(home);
+    }
+    r->netns[0] = netns[0];
+    r->netns[1] = netns[1];
+    return ok;
+}
+
+void rig_drop_ports(struct rig *r)
+{
+    for (unsigned i = 0; i <= r->spec.nworkers; i++)
+        close(r->listen_fd[i]);
 }
 
 pid_t rig_start_ps(struct rig *r)
 {
     static const struct kn_opt sgd = { .kind = KN_SGD, .rate = 1e-3f };
-    struct ps_params p = { .ctl = r->ctl, .table = &r->table, .optimizer = &sgd };
+    struct ps_params p = { .ctl = r->ctl, .table = &r->table, .rule = r->rule, .optimizer = &sgd };
     const pid_t pid = fork();
 
     if (pid != 0)
@@ -52,6 +97,8 @@ pid_t rig_start_ps(struct rig *r)
         close(r->listen_fd[i]);
     if (r->pinned)
         bench_pin(1);
+    if (r->netns[1] > 0 && !netns_enter(r->netns[1]))
+        _exit(1);
     p.ctl.rank = 0;
     p.ctl.listen_fd = r->listen_fd[0];
     _exit(ps_run(&p));
@@ -64,16 +111,22 @@ bool rig_be_worker(struct rig *r, unsigned worker)
 
     char name[CL_NAME_MAX];
 
+    r->worker = worker;
     close(r->listen_fd[0]);
     if (r->pinned)
         bench_pin(0);
+    if (r->netns[0] > 0 && !netns_enter(r->netns[0]))
+        return false;
     if (tp_node_open(&(struct tp_node_params){ .name = cl_name(&r->spec, 1 + worker, name),
                                                .nports = 1,
                                                .spin_ns = wake_spin_ns(1 + r->spec.nworkers, 1) },
                      &r->node) != VB_OK ||
-        exchange_open(
-            &(struct exchange_params){ .table = &r->table, .worker = worker, .node = r->node },
-            &r->x) != VB_OK)
+        exchange_open(&(struct exchange_params){ .table = &r->table,
+                                                 .rule = r->rule,
+                                                 .worker = worker,
+                                                 .nworkers = r->spec.nworkers,
+                                                 .node = r->node },
+                      &r->x) != VB_OK)
         return false;
     cp.rank = 1 + worker;
     cp.listen_fd = r->listen_fd[1 + worker];
@@ -85,7 +138,7 @@ bool rig_be_worker(struct rig *r, unsigned worker)
     return exchange_connect(r->x, &link) == VB_OK;
 }
 
-static bool wait_clock(struct rig *r)
+bool rig_wait(struct rig *r)
 {
     while (exchange_round(r->x, 0) != r->clock) {
         const enum vb_st st = exchange_wait(r->x, vb_now_ns() + 20 * VB_SEC);
@@ -101,16 +154,16 @@ static bool wait_clock(struct rig *r)
 bool rig_exchange(struct rig *r)
 {
     for (uint32_t c = 0; c < r->table.nchunks; c++)
-        exchange_push(r->x, c, r->clock, 1, 1);
+        exchange_push(r->x, c, r->clock, 1, r->spec.nworkers);
     r->clock++;
-    return wait_clock(r);
+    return rig_wait(r);
 }
 
 bool rig_init(struct rig *r)
 {
-    for (uint32_t c = 0; c < r->table.nchunks; c++)
+    for (uint32_t c = 0; r->worker == 0 && c < r->table.nchunks; c++)
         exchange_init(r->x, c);
-    return wait_clock(r);
+    return rig_wait(r);
 }
 
 void rig_finish(struct rig *r)
