@@ -4,13 +4,12 @@
  *
  * A step is a backward pass over LAYERS layers, last layer first, each sleeping for two thirds of its compute
  * before its gradient is pushed, and a forward pass, first layer first, each waiting for its parameters and
- * sleeping for the other third. Baseline: the same sleeps alone. In sync the first layer's gradient
- * comes last and its parameters are needed first; ssp:1 may go on without them.
+ * sleeping for the other third. Baseline: the same sleeps alone. The first layer's gradient comes last
+ * and its parameters are needed first.
  */
 #include "perf/engine.h"
 
 #define LOG_MOD "perf"
-#include "base/clock.h"
 #include "base/log.h"
 #include "perf/netns.h"
 #include "perf/rig_turn.h"
@@ -33,14 +32,6 @@ static void rest(double parts)
     clock_nanosleep(CLOCK_MONOTONIC, 0, &(struct timespec){ .tv_nsec = (long)(s * 1e9) }, NULL);
 }
 
-static bool have(struct rig *r, uint32_t v)
-{
-    while (exchange_round(r->x, v) < r->clock)
-        if (exchange_wait(r->x, vb_now_ns() + 20 * VB_SEC) != VB_OK)
-            return false;
-    return true;
-}
-
 /* The chunks that begin in this layer are whole now: those that reach into later ones have come by. */
 static void push_layer(struct rig *r, uint32_t v)
 {
@@ -56,7 +47,7 @@ static void push_layer(struct rig *r, uint32_t v)
 static bool step(struct rig *r, bool alone)
 {
     for (uint32_t v = 0; v < LAYERS; v++) {
-        if (!alone && !have(r, v))
+        if (!alone && !rig_wait_var(r, v))
             return false;
         rest(1.0 / 3);
     }
@@ -101,10 +92,9 @@ static bool limit(int ns, const char *dev, uint64_t bytes)
 }
 
 static bool one_case(const struct bench_out *o, const struct perf_engine_params *p,
-                     const struct netns *ns, unsigned s)
+                     const struct netns *ns)
 {
     static const char *const host[] = { NETNS_ACTIVE, NETNS_PASSIVE };
-    const struct ps_rule rule = { .mode = PS_SSP, .staleness_lo = s, .staleness_hi = s };
     const uint64_t bytes = p->bytes != 0 ? p->bytes : USUAL_BYTES;
     struct rig_turn g = { 0 };
     struct turn alone;
@@ -113,7 +103,6 @@ static bool one_case(const struct bench_out *o, const struct perf_engine_params 
     bool ok =
         rig_make_many(&g.rig, 1, LAYERS, bytes / LAYERS, CL_TCP) && rig_move(&g.rig, ns->fd, host);
 
-    g.rig.rule = s == 0 ? NULL : &rule;
     g.part = steps;
     ok = ok && rig_turn_start(&g);
     alone = g.worker[0];
@@ -126,9 +115,9 @@ static bool one_case(const struct bench_out *o, const struct perf_engine_params 
         return false;
     }
     snprintf(cases, sizeof(cases),
-             "\"transport\": \"tcp\", \"netns\": true, \"bytes\": %llu, \"mode\": \"%s\", "
+             "\"transport\": \"tcp\", \"netns\": true, \"bytes\": %llu, \"mode\": \"sync\", "
              "\"wire\": %.2f, \"against\": \"compute alone\"",
-             (unsigned long long)bytes, s == 0 ? "sync" : "ssp:1", SHARE);
+             (unsigned long long)bytes, SHARE);
     bench_print(o, &(struct bench_row){ .bench = "overlap",
                                         .cases = cases,
                                         .value = res.value,
@@ -137,7 +126,7 @@ static bool one_case(const struct bench_out *o, const struct perf_engine_params 
                                         .goal = 1.03,
                                         .noisy = res.base_spread > 0.1,
                                         .first = -1,
-                                        .label = s == 0 ? "overlap sync" : "overlap ssp:1" });
+                                        .label = "overlap" });
     return true;
 }
 
@@ -153,10 +142,9 @@ bool perf_overlap(const struct bench_out *o, const struct perf_engine_params *p)
     if (!netns_make(&ns))
         return false;
 
-    bool ok = limit(ns.fd[0], "v0", bytes) && limit(ns.fd[1], "v1", bytes);
+    const bool ok =
+        limit(ns.fd[0], "v0", bytes) && limit(ns.fd[1], "v1", bytes) && one_case(o, p, &ns);
 
-    for (unsigned s = 0; ok && s <= 1; s++)
-        ok = one_case(o, p, &ns, s);
     netns_drop(&ns);
     return ok;
 }

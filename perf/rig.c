@@ -18,6 +18,8 @@
 #include <sys/prctl.h>
 #include <sys/socket.h>
 
+#define WAIT_NS (20 * VB_SEC)
+
 static bool listen_at(struct rig *r, unsigned task, const char *host)
 {
     struct sockaddr_in a = { .sin_family = AF_INET };
@@ -138,16 +140,26 @@ bool rig_be_worker(struct rig *r, unsigned worker)
     return exchange_connect(r->x, &link) == VB_OK;
 }
 
-bool rig_wait(struct rig *r)
+bool rig_wait_var(struct rig *r, uint32_t var)
 {
-    while (exchange_round(r->x, 0) != r->clock) {
-        const enum vb_st st = exchange_wait(r->x, vb_now_ns() + 20 * VB_SEC);
+    const uint64_t begun = vb_now_ns();
 
-        if (st != VB_OK) {
+    while (exchange_round(r->x, var) != r->clock) {
+        const enum vb_st st = exchange_wait(r->x, begun + WAIT_NS);
+
+        if (st != VB_OK && (st != VB_TIMEOUT || vb_now_ns() >= begun + WAIT_NS)) {
             log_error("exchange %" PRIu64 ": %s", r->clock, vb_st_str(st));
             return false;
         }
     }
+    return true;
+}
+
+bool rig_wait(struct rig *r)
+{
+    for (uint32_t v = 0; v < r->table.nvars; v++)
+        if (!rig_wait_var(r, v))
+            return false;
     return true;
 }
 

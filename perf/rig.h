@@ -46,6 +46,7 @@ bool rig_exchange(struct rig *r);
 bool rig_init(struct rig *r);
 /* Until all parameters are there for the clock. */
 bool rig_wait(struct rig *r);
+bool rig_wait_var(struct rig *r, uint32_t var); /* until that one is */
 void rig_finish(struct rig *r);
 /* Where tasks are children: this process's own copies of their ports. */
 void rig_drop_ports(struct rig *r);
