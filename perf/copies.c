@@ -92,7 +92,7 @@ static bool steps(struct rig *r, unsigned n)
 
 static void run_case(uint64_t bytes, enum cl_transport transport, int out)
 {
-    const unsigned n = bytes >= LARGE ? LARGE_STEPS : STEPS;
+    const unsigned n = bytes >= LARGE || transport == CL_RDMA ? LARGE_STEPS : STEPS;
     double before[NCOUNTS], after[NCOUNTS];
     struct result res = { 0 };
     struct rig r;
@@ -150,7 +150,7 @@ static bool one_case(const struct bench_out *o, enum tp_way way, uint64_t bytes)
     const pid_t pid = fork();
 
     if (pid == 0)
-        run_case(bytes, way == TP_MAP ? CL_MAP : CL_TCP, fd[1]);
+        run_case(bytes, way == TP_MAP ? CL_MAP : way == TP_TCP ? CL_TCP : CL_RDMA, fd[1]);
     close(fd[1]);
     if (read(fd[0], &r, sizeof(r)) != sizeof(r))
         r.ok = false;
@@ -168,9 +168,11 @@ static bool count_all(const struct bench_out *o, const struct link_params *p)
     static const uint64_t sizes[] = { 4096, 4 << 20 };
     bool ok = true;
 
+    if (p->host != NULL)
+        rig_at(p->host);
     for (enum tp_way way = TP_MAP; way < TP_LOOP; way++)
         for (unsigned i = 0; i < (p->bytes != 0 ? 1 : 2); i++)
-            if (p->way[way] && way != TP_RDMA)
+            if (link_usable(p, way, "copies"))
                 ok &= one_case(o, way, p->bytes != 0 ? p->bytes : sizes[i]);
     return ok;
 }
@@ -178,7 +180,10 @@ static bool count_all(const struct bench_out *o, const struct link_params *p)
 /* This program once more, with somebody who counts. */
 static bool again(const struct bench_out *o, const struct link_params *p)
 {
-    const char *way = p->way[TP_MAP] && p->way[TP_TCP] ? "auto" : p->way[TP_MAP] ? "map" : "tcp";
+    const char *way = p->way[TP_MAP] && p->way[TP_TCP] ? "auto"
+                      : p->way[TP_MAP]                 ? "map"
+                      : p->way[TP_TCP]                 ? "tcp"
+                                                       : "rdma";
     char bytes[24];
     int status = -1;
 
@@ -190,7 +195,7 @@ static bool again(const struct bench_out *o, const struct link_params *p)
     if (pid == 0) {
         setenv("LD_PRELOAD", VERBENA_COUNT, 1);
         execl("/proc/self/exe", "verbena", "perf", "copies", "--transport", way, "--bytes", bytes,
-              o->json ? "--json" : NULL, NULL);
+              "--host", p->host != NULL ? p->host : "127.0.0.1", o->json ? "--json" : NULL, NULL);
         _exit(127);
     }
     return pid > 0 && waitpid(pid, &status, 0) == pid && status == 0;
@@ -200,8 +205,6 @@ bool perf_copies(const struct bench_out *o, const struct link_params *p)
 {
     if (perf_copies_counting())
         return count_all(o, p);
-    if (!p->way[TP_MAP] && !p->way[TP_TCP])
-        return true;
     if (access(VERBENA_COUNT, R_OK) == 0)
         return again(o, p);
     fprintf(stderr, "copies: left out, there is no library that counts (" VERBENA_COUNT ")\n");

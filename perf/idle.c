@@ -112,12 +112,14 @@ bool perf_idle(const struct bench_out *o, const struct link_params *p)
     bool ok = true;
 
     for (enum tp_way way = TP_MAP; way < TP_LOOP; way++) {
-        const enum cl_transport t = way == TP_MAP ? CL_MAP : CL_TCP;
+        const enum cl_transport t = way == TP_MAP ? CL_MAP : way == TP_TCP ? CL_TCP : CL_RDMA;
         struct result r = { 0 };
         int fd[2];
 
-        if (!p->way[way] || way == TP_RDMA || pipe(fd) != 0)
+        if (!link_usable(p, way, "idle") || pipe(fd) != 0)
             continue;
+        if (p->host != NULL)
+            rig_at(p->host);
         fflush(stdout);
         const pid_t pid = fork();
 

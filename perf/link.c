@@ -122,7 +122,7 @@ static bool run_case(const struct bench_out *o, const struct link_params *p, enu
     return true;
 }
 
-static bool usable(const struct link_params *p, enum tp_way way, const char *bench)
+bool link_usable(const struct link_params *p, enum tp_way way, const char *bench)
 {
     if (!p->way[way])
         return false;
@@ -148,7 +148,7 @@ bool perf_link_lat(const struct bench_out *o, const struct link_params *p)
                                  .goal = { map ? 1.5 : 1.03, -1 },
                                  .unit = "s" };
 
-        if (!usable(p, way, row.bench))
+        if (!link_usable(p, way, row.bench))
             continue;
         for (size_t i = 0; i < (p->bytes != 0 ? 1 : VB_ARRAY_LEN(sizes)); i++) {
             link_now.bytes = p->bytes != 0 ? p->bytes : sizes[i];
@@ -209,7 +209,7 @@ bool perf_link_bw(const struct bench_out *o, const struct link_params *p)
         pp.hosts = NETNS_PASSIVE;
     }
     for (enum tp_way way = TP_MAP; way < TP_LOOP; way++) {
-        if ((p->netns && way != TP_TCP) || !usable(p, way, "link-bw"))
+        if ((p->netns && way != TP_TCP) || !link_usable(p, way, "link-bw"))
             continue;
         if (p->bytes != 0)
             ok &= bw_case(o, p, way, pp, p->bytes);
@@ -233,7 +233,7 @@ bool perf_link_rate(const struct bench_out *o, const struct link_params *p)
                                  .per_s = 1,
                                  .unit = "1/s" };
 
-        if (!usable(p, way, row.bench))
+        if (!link_usable(p, way, row.bench))
             continue;
         link_now.bytes = p->bytes != 0 ? p->bytes : 8;
         link_now.window = LINK_DEEP;
@@ -256,7 +256,7 @@ bool perf_wake(const struct bench_out *o, const struct link_params *p)
                                  .goal = { way == TP_MAP ? 1.10 : -1 },
                                  .unit = "s" };
 
-        if (!usable(p, way, row.bench))
+        if (!link_usable(p, way, row.bench))
             continue;
         link_now.bell[0] = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
         link_now.bell[1] = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);

@@ -16,6 +16,9 @@ struct link_params {
     bool netns;       /* tcp: between two network namespaces instead of over loopback */
 };
 
+/* Is the way asked for and here? RDMA without a device is left out with a word. */
+bool link_usable(const struct link_params *p, enum tp_way way, const char *bench);
+
 /* false: a case failed (logged). Call before any thread exists. */
 bool perf_link_lat(const struct bench_out *o, const struct link_params *p);
 bool perf_link_bw(const struct bench_out *o, const struct link_params *p);

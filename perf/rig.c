@@ -20,6 +20,13 @@
 
 #define WAIT_NS (20 * VB_SEC)
 
+static const char *host_of_all = "127.0.0.1";
+
+void rig_at(const char *host)
+{
+    host_of_all = host;
+}
+
 static bool listen_at(struct rig *r, unsigned task, const char *host)
 {
     struct sockaddr_in a = { .sin_family = AF_INET };
@@ -49,7 +56,7 @@ bool rig_make_many(struct rig *r, unsigned nworkers, uint32_t nvars, uint64_t by
     if (nworkers > RIG_WORKERS_MAX || nvars > RIG_VARS_MAX)
         return false;
     for (unsigned i = 0; i <= nworkers; i++)
-        if (!listen_at(r, i, "127.0.0.1"))
+        if (!listen_at(r, i, host_of_all))
             return false;
     for (uint32_t v = 0; v < nvars; v++)
         var[v] = (struct ps_var){ .name = "x", .elems = bytes / sizeof(float) };

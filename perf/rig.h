@@ -29,6 +29,8 @@ struct rig {
     uint64_t clock;
 };
 
+/* Where the ports of all rigs are from now on; borrowed. Without: 127.0.0.1. */
+void rig_at(const char *host);
 /* Ports and chunk table. false: logged or out of memory. */
 bool rig_make(struct rig *r, unsigned nworkers, uint64_t bytes, enum cl_transport transport);
 /* The same with several variables of so many bytes. */

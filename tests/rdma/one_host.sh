@@ -68,7 +68,7 @@ small_memlock() {
 
 # What is measured there says nothing about speed; that it can be is what counts.
 can_be_measured() {
-    for bench in 'link-lat --bytes 64' 'link-bw --bytes 65536'; do
+    for bench in 'link-lat --bytes 64' 'link-bw --bytes 65536' wake idle 'copies --bytes 65536'; do
         timeout 100 "$verbena" perf $bench --transport rdma --host "$address" --rounds 1 --json >perf.log 2>&1 ||
             { cat perf.log; return 1; }
         cat perf.log
