@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "base/util.h"
 #include "kernels/kn.h"
+#include "perf/turn.h"
 
 #include <fcntl.h>
 #include <jansson.h>
@@ -34,21 +35,13 @@ static const char job_text[] = "model: [dense: 256, relu, dense: 128, relu, dens
                                "batch: 100\n";
 static const char data_dir[] = "/usr/share/datasets/fashion-mnist";
 
-/* A program that runs along: PyTorch. */
-struct peer {
-    pid_t pid;
-    FILE *in, *out;
-};
-
-static pid_t spawn(const char *const *argv, int in, int out)
+static pid_t spawn(const char *const *argv, int out)
 {
     const pid_t pid = fork();
 
     if (pid != 0)
         return pid;
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (in >= 0)
-        dup2(in, STDIN_FILENO);
     dup2(out, STDOUT_FILENO);
     setenv("OMP_NUM_THREADS", "1", 1);
     execv(argv[0], (char *const *)(uintptr_t)argv);
@@ -93,7 +86,7 @@ static double verbena_rate(const char *job, unsigned workers, unsigned epochs)
     if (pipe2(fd, O_CLOEXEC) != 0)
         return -1;
     fflush(stdout);
-    const pid_t pid = spawn(argv, -1, fd[1]);
+    const pid_t pid = spawn(argv, fd[1]);
 
     close(fd[1]);
     FILE *f = fdopen(fd[0], "r");
@@ -105,61 +98,18 @@ static double verbena_rate(const char *job, unsigned workers, unsigned epochs)
     return status == 0 ? rate : -1;
 }
 
-static void peer_stop(struct peer *p)
-{
-    if (p->in != NULL)
-        fclose(p->in);
-    if (p->out != NULL)
-        fclose(p->out);
-    for (int i = 0; p->pid > 0; i++) { /* the end of its input ends it */
-        if (waitpid(p->pid, NULL, WNOHANG) != 0)
-            break;
-        if (i == 100)
-            kill(p->pid, SIGKILL);
-        usleep(50000);
-    }
-    *p = (struct peer){ 0 };
-}
-
-static bool peer_line(struct peer *p, char *line, size_t bytes)
-{
-    return p->out != NULL && fgets(line, (int)bytes, p->out) != NULL;
-}
-
 /* Starts PyTorch with that many processes; false: it is not there. */
-static bool peer_start(struct peer *p, const char *procs)
+static bool start_torch(struct turn *t, const char *procs)
 {
-    char script[512], line[128];
-    const char *const argv[] = { "/usr/bin/python3", "-c", script, procs, data_dir, NULL };
-    const char *path = getenv("VB_COMPARE");
-    int to[2], from[2];
+    const char *dir = getenv("VB_COMPARE");
+    char script[512];
+    const char *const argv[] = { "/usr/bin/python3", script, procs, data_dir, NULL };
 
-    snprintf(script, sizeof(script),
-             "import runpy; runpy.run_path('%.400s/torch_mlp.py', "
-             "run_name='__main__')",
-             path != NULL ? path : VERBENA_COMPARE);
-    if (pipe2(to, O_CLOEXEC) != 0 || pipe2(from, O_CLOEXEC) != 0)
-        return false;
-    p->pid = spawn(argv, to[0], from[1]);
-    close(to[0]);
-    close(from[1]);
-    p->in = fdopen(to[1], "w");
-    p->out = fdopen(from[0], "r");
-    if (p->pid > 0 && p->in != NULL && peer_line(p, line, sizeof(line)) &&
-        strcmp(line, "ready\n") == 0)
+    snprintf(script, sizeof(script), "%.400s/torch_mlp.py", dir != NULL ? dir : VERBENA_COMPARE);
+    if (turn_exec(t, argv) && turn_ready(t, 1))
         return true;
-    peer_stop(p);
+    turn_stop(t, 1);
     return false;
-}
-
-static double peer_rate(struct peer *p)
-{
-    char line[128];
-
-    if (p->pid == 0 || fprintf(p->in, "%g\n", SECONDS) < 0 || fflush(p->in) != 0 ||
-        !peer_line(p, line, sizeof(line)))
-        return -1;
-    return strtod(line, NULL);
 }
 
 static bool write_job(char *path)
@@ -177,7 +127,7 @@ struct race {
     unsigned workers, epochs;
     const char *against;
     double goal;
-    struct peer peer;
+    struct turn torch;
     double ours[BENCH_ROUNDS_MAX], theirs[BENCH_ROUNDS_MAX];
 };
 
@@ -188,7 +138,7 @@ static bool warm_up(struct race *r, const char *job)
     if (rate <= 0)
         return false;
     r->epochs = 2 + (unsigned)(SECONDS * rate / 60000);
-    if (!peer_start(&r->peer, r->workers == 1 ? "1" : "2"))
+    if (!start_torch(&r->torch, r->workers == 1 ? "1" : "2"))
         log_warn("no comparison with PyTorch (%s): apt-get install python3-torch python3-numpy",
                  r->against);
     return true;
@@ -196,7 +146,7 @@ static bool warm_up(struct race *r, const char *job)
 
 static void print(const struct bench_out *o, struct race *r, unsigned rounds)
 {
-    bool both = r->peer.pid != 0;
+    bool both = r->torch.pid != 0;
     char cases[128], label[64];
 
     for (unsigned i = 0; i < rounds; i++)
@@ -227,19 +177,18 @@ bool perf_train(const struct bench_out *o, unsigned rounds)
     char job[] = "/tmp/verbena-perf-XXXXXX.yaml";
     bool ok = write_job(job);
 
-    signal(SIGPIPE, SIG_IGN);
     for (size_t i = 0; i < VB_ARRAY_LEN(race); i++)
         ok = ok && warm_up(&race[i], job);
     for (unsigned n = 0; ok && n < rounds; n++)
         for (size_t i = 0; i < VB_ARRAY_LEN(race); i++) {
             race[i].ours[n] = verbena_rate(job, race[i].workers, race[i].epochs);
-            race[i].theirs[n] = peer_rate(&race[i].peer);
+            race[i].theirs[n] = turn_time(&race[i].torch, 1, SECONDS);
             ok = ok && race[i].ours[n] > 0;
         }
     for (size_t i = 0; i < VB_ARRAY_LEN(race); i++) {
         if (ok)
             print(o, &race[i], rounds);
-        peer_stop(&race[i].peer);
+        turn_stop(&race[i].torch, 1);
     }
     unlink(job);
     return ok;

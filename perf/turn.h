@@ -25,12 +25,12 @@ typedef double turn_part(void *arg, unsigned what, uint64_t n);
 bool turn_fork(struct turn *t, void (*body)(void *arg), void *arg);
 /* In the child (or a child of it): says that it is ready, then does what it is told until the end. */
 void turn_serve(turn_part *part, void *arg);
-/* A program; one thread for BLAS and the like. */
+/* A program that does the same over stdin and stdout; one thread for BLAS and the like. */
 bool turn_exec(struct turn *t, const char *const *argv);
 
 /* Waits until all are ready. false: one is not. */
 bool turn_ready(struct turn *t, unsigned count);
-/* All at once: the longest of their times; below 0: failed. order: a number as text. */
+/* All at once: the longest of their times (a program may answer with something else); below 0: failed. */
 double turn_time(struct turn *t, unsigned count, double n);
 /* Takes zeroed. */
 void turn_stop(struct turn *t, unsigned count);

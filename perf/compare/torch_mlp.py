@@ -1,7 +1,7 @@
 """The network of `verbena perf train` in PyTorch: one process, or DistributedDataParallel over gloo.
 
 Arguments: processes (1 or 2) and the data set's folder. Prints "ready" after one warm data epoch; then
-for each line with a number of seconds on stdin it trains about so long and prints samples/s. For
+for each line with a number of seconds on stdin it trains about so long and prints samples/s; 0 ends it. For
 comparison only: verbena neither needs nor links any of this.
 """
 import gzip
@@ -67,12 +67,12 @@ def rank_main(rank, procs, folder, meet, lines_in, out):
     while True:
         seconds = torch.zeros(1)
         if rank == 0:
-            line = lines_in.readline()
-            seconds[0] = float(line) if line else -1
+            line = lines_in.readline().split()
+            seconds[0] = float(line[0]) if line else 0
         if procs > 1:
             torch.distributed.broadcast(seconds, 0)
             torch.distributed.broadcast(rate, 0)
-        if seconds[0] < 0:
+        if seconds[0] <= 0:
             return
         rate[0] = trainer.steps(max(1, int(seconds[0] * rate[0] / BATCH)))
         if rank == 0:
