@@ -12,6 +12,8 @@ static const char *const formats[] = { "idx", NULL };
 static const char *const optimizers[] = { "sgd",     "momentum", "adam", "nesterov", "adagrad",
                                           "rmsprop", "adamw",    "ftrl", "lamb",     NULL };
 static const char *const schedules[] = { "constant", "step", "cosine", "inverse_sqrt", NULL };
+/* none, then in the order of enum kn_codec_kind */
+static const char *const codecs[] = { "none", "fp16", "bf16", "int8", "onebit", "topk", "randomk", NULL };
 static const char *const nans[] = { "stop", "skip", NULL };
 static const char *const transports[] = { "auto", "map", "tcp", "rdma", NULL };
 
@@ -96,6 +98,10 @@ static const struct opt job_opts[] = {
       "modes ssp and async: the rate is divided by 1 + the steps that a gradient is behind", AT(async.rate_over_staleness) },
     { "async.compensation", OPT_F32, "0", "X",
       "modes ssp and async: lambda of delay compensation (DC-ASGD); 0: none", 0, 1e6, AT(async.compensation) },
+    { "compression.push", OPT_ENUM, "none", "CODEC", "how gradients travel; what is left out is added to the next",
+      AT(push), .names = codecs },
+    { "compression.share", OPT_F64, "0.01", "X", "topk, randomk: how much of a gradient is sent", 1e-6, 1,
+      AT(codec.share) },
     { "on_nan", OPT_ENUM, "stop", "WHAT", "a gradient with a NaN or infinity ends the run, or is skipped", AT(on_nan),
       .names = nans },
 };
@@ -324,6 +330,7 @@ char *job_canonical(const struct job *j)
     print_optimizer(out, &j->optimizer);
     fprintf(out, "on_nan %s\nasync %d %a\n", nans[j->on_nan], j->async.rate_over_staleness,
             (double)j->async.compensation);
+    fprintf(out, "push %s %a\n", codecs[j->push], j->codec.share);
     fprintf(out, "samples %" PRIu64 " %" PRIu64 " of %" PRIu64 "\n", j->found.train_samples,
             j->found.test_samples, j->found.features);
     for (unsigned i = 0; i < j->nlayers; i++)

@@ -8,6 +8,7 @@
 #include "base/opt.h"
 #include "base/util.h"
 #include "cluster/control.h"
+#include "kernels/codec.h"
 #include "kernels/kn.h"
 #include "ps/lane.h"
 #include "ps/rule.h"
@@ -44,9 +45,11 @@ struct job {
     char *net_devices;
     struct net_pick pick; /* by job_check, of net_devices */
     char *mode;
-    struct ps_rule rule; /* by job_check, of mode */
-    double compute;      /* ms that a worker sleeps in each step, in the mean */
-    unsigned jitter;     /* enum jitter */
+    struct ps_rule rule;   /* by job_check, of mode */
+    double compute;        /* ms that a worker sleeps in each step, in the mean */
+    unsigned jitter;       /* enum jitter */
+    unsigned push;         /* how pushes are encoded: 0 not, else enum kn_codec_kind plus 1 */
+    struct kn_codec codec; /* by job_check */
     bool json;
     float momentum; /* as written; see optimizer */
     struct {        /* by job_check, from the data files */
@@ -71,6 +74,12 @@ void job_fini(struct job *j); /* takes zeroed and half-loaded */
 static inline uint64_t job_virtual_workers(const struct job *j)
 {
     return j->virtual_workers != 0 ? j->virtual_workers : j->workers;
+}
+
+/* NULL: pushes are not encoded. After job_check. */
+static inline const struct kn_codec *job_push_codec(const struct job *j)
+{
+    return j->push != 0 ? &j->codec : NULL;
 }
 
 /* Text of everything that must be equal in all tasks, without ways of showing and paths. (threads is in

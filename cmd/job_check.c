@@ -253,6 +253,18 @@ static enum vb_st check_ways(struct job *j, struct vb_err *err)
     return check_devices(j, err);
 }
 
+/* Who encodes a NaN spreads it over what is sent next, so the worker cannot leave the choice to the ps. */
+static enum vb_st check_compression(struct job *j, struct vb_err *err)
+{
+    if (j->push == 0)
+        return VB_OK;
+    j->codec.kind = (enum kn_codec_kind)(j->push - 1);
+    j->codec.seed = j->seed;
+    if (j->on_nan == PS_NAN_SKIP)
+        return job_fail(j, "on_nan", err, "skip is not possible with compression.push");
+    return VB_OK;
+}
+
 enum vb_st job_check(struct job *j, struct vb_err *err)
 {
     struct idx train = { 0 };
@@ -263,6 +275,8 @@ enum vb_st job_check(struct job *j, struct vb_err *err)
         st = check_mode(j, err);
     if (st == VB_OK)
         st = check_optimizer(j, err);
+    if (st == VB_OK)
+        st = check_compression(j, err);
     if (st == VB_OK)
         st = check_ways(j, err);
     if (st == VB_OK && (j->data.test_images == NULL) != (j->data.test_labels == NULL))

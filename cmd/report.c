@@ -150,8 +150,10 @@ static void show_done(const struct report *r)
                num(e, "best_test_accuracy"));
     printf("%.0f steps in %s, %.0f samples/s\n", num(e, "steps"), time_str(num(e, "seconds"), a),
            num(e, "samples_per_s"));
-    printf("pushed %s, pulled %s\n", report_bytes(num(e, "pushed_bytes"), a),
-           report_bytes(num(e, "pulled_bytes"), b));
+    printf("pushed %s", report_bytes(num(e, "pushed_bytes"), a));
+    if (num(e, "push_ratio") > 1)
+        printf(" (%.3g times less than the gradients)", num(e, "push_ratio"));
+    printf(", pulled %s\n", report_bytes(num(e, "pulled_bytes"), b));
 }
 
 static void keep_done(struct report *r, json_t *e, const char *text)

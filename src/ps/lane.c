@@ -154,6 +154,16 @@ static void store(struct lane *l, const struct ps_action *a, const struct tp_rx 
     atomic_store_explicit(&l->has_value[a->chunk], 1, memory_order_release);
 }
 
+static void keep(struct lane *l, const struct ps_action *a, const struct tp_rx *rx)
+{
+    const float **at = &l->grad[(size_t)a->chunk * l->p.nworkers + a->worker];
+
+    if (l->p.codec != NULL)
+        *at = lane_decode(l, a->chunk, a->worker, rx);
+    else
+        *at = l->skip ? NULL : rx->payload;
+}
+
 static void carry_out(struct lane *l, const struct ps_action *a, const struct tp_rx *rx)
 {
     switch (a->kind) {
@@ -161,7 +171,7 @@ static void carry_out(struct lane *l, const struct ps_action *a, const struct tp
         store(l, a, rx);
         break;
     case PS_ACT_KEEP:
-        l->grad[(size_t)a->chunk * l->p.nworkers + a->worker] = l->skip ? NULL : rx->payload;
+        keep(l, a, rx);
         break;
     case PS_ACT_DROP:
         drop(l, a);
@@ -188,16 +198,18 @@ void lane_step(struct lane *l, const struct ps_event *ev, const struct tp_rx *rx
 
     if (st != VB_OK)
         l->broken = st;
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = 0; i < n && l->broken == VB_OK; i++)
         carry_out(l, &l->actions[i], rx);
 }
 
 static enum vb_st check(const struct lane *l, const struct tp_link *link, const void *hdr,
                         uint32_t hdr_bytes, uint64_t payload_bytes, struct ps_hdr *out)
 {
-    const struct ps_from from = {
-        .table = l->p.table, .to_ps = true, .ps = l->p.ps, .worker = worker_of(l, link)
-    };
+    const struct ps_from from = { .table = l->p.table,
+                                  .to_ps = true,
+                                  .ps = l->p.ps,
+                                  .worker = worker_of(l, link),
+                                  .codec = l->p.codec };
     const enum vb_st st = ps_hdr_check(&from, hdr, hdr_bytes, payload_bytes, out);
 
     if (st != VB_OK || from.worker >= l->p.nworkers)
@@ -248,6 +260,7 @@ void lane_on_msg(void *arg, const struct tp_rx *rx)
     l->skip = h.kind == PS_PUSH && l->p.on_nan == PS_NAN_SKIP && is_bad(l, &h, rx->payload);
     if (l->skip)
         ev.samples = 0;
+    l->pushed = h.clock;
     l->step_samples = h.kind == PS_PUSH ? h.count : 0;
     if (h.kind != PS_TICK)
         ev.chunk = local_chunk(l, h.chunk);
@@ -255,8 +268,9 @@ void lane_on_msg(void *arg, const struct tp_rx *rx)
         ev.kind = PS_EV_FINISHED;
     lane_step(l, &ev, rx);
     if (l->broken == VB_PROTO)
-        log_error("worker %u sent a message out of turn (kind %u, clock %" PRIu64 ")", h.worker,
-                  h.kind, h.clock);
+        log_error("worker %u sent a message out of turn or that cannot be decoded (kind %u, clock "
+                  "%" PRIu64 ")",
+                  h.worker, h.kind, h.clock);
 }
 
 /* thread: transport. Reads only what does not change, and atomics. */

@@ -18,6 +18,7 @@
 #ifndef PS_LANE_H
 #define PS_LANE_H
 
+#include "kernels/codec.h"
 #include "kernels/kn.h"
 #include "ps/rule.h"
 #include "ps/table.h"
@@ -40,7 +41,8 @@ struct lane_params {
     struct tp_node *node;
     uint32_t region; /* of the node: this ps's range of parameters */
     uint32_t copies; /* of the node: each worker's copy of it, range after range; not in sync */
-    const struct ps_rule *rule; /* NULL: sync */
+    const struct ps_rule *rule;   /* NULL: sync */
+    const struct kn_codec *codec; /* of pushes; NULL: they are not encoded */
     const struct kn_opt *optimizer;
     enum ps_nan on_nan;
     struct ps_async async;

@@ -33,7 +33,8 @@ struct lane {
     /* of the message that is being carried out: its sender plus 1; a push's samples over all workers */
     uint32_t by;
     uint64_t step_samples;
-    uint64_t next; /* the step that a set is awaited for */
+    uint64_t pushed; /* its clock */
+    uint64_t next;   /* the step that a set is awaited for */
     struct lane_bound bound;
     float *state;                    /* optimizer state, chunk after chunk */
     uint64_t state_bytes, *state_at; /* per chunk, in floats */
@@ -44,6 +45,8 @@ struct lane {
     uint32_t *gathered;
     uint64_t *read_at; /* per (chunk, worker): updates in the copy that it has; not in sync */
     float *scratch;    /* a chunk, for compensation */
+    char *decoded;     /* per (chunk, worker): a gradient that came encoded; NULL: none does */
+    uint64_t decoded_bytes;
     struct lane_norm {
         uint32_t n;           /* sums of a step; 0: it is applied at once */
         struct kn_exact *sum; /* over the chunks that are in */
@@ -84,6 +87,12 @@ static inline float *lane_params(const struct lane *l, const struct ps_chunk *c)
 void lane_apply(struct lane *l, const struct ps_action *a);
 /* false: it has a NaN or infinity; l->why says where. */
 bool lane_finite(struct lane *l, uint32_t worker, uint32_t chunk, uint64_t clock, const float *g);
+
+/* lane_codec.c */
+VB_MUST_CHECK enum vb_st lane_codec_init(struct lane *l);
+void lane_codec_fini(struct lane *l);
+/* NULL: it cannot be decoded, the lane is broken. */
+const float *lane_decode(struct lane *l, uint32_t chunk, uint32_t worker, const struct tp_rx *rx);
 
 /* lane_norm.c */
 VB_MUST_CHECK enum vb_st lane_norm_init(struct lane *l);

@@ -2,6 +2,7 @@
 
 #define LOG_MOD "ps"
 #include "base/log.h"
+#include "ps/wire.h"
 
 #include <inttypes.h>
 #include <sys/mman.h>
@@ -103,7 +104,10 @@ static void find_chunks(struct lane *l)
  * needs a norm, it is made of all chunks at once, so all must find room. */
 static enum vb_st make_landing(struct lane *l)
 {
-    const uint64_t bytes = l->nchunks > 0 ? lane_chunk(l, 0)->bytes : 0,
+    const uint64_t bytes = l->nchunks > 0
+                               ? vb_round_up(ps_push_bytes(l->p.codec, lane_chunk(l, 0)->bytes),
+                                             PS_ALIGN)
+                               : 0,
                    each = (uint64_t)l->nchunks * l->p.nworkers;
 
     if (l->p.rule->mode != PS_SSP)
@@ -136,7 +140,9 @@ enum vb_st lane_create(const struct lane_params *p, struct lane **lane_out)
     if ((st = make_state(l)) != VB_OK || (st = lane_norm_init(l)) != VB_OK ||
         (st = make_engine(l)) != VB_OK || (st = make_sends(l)) != VB_OK)
         goto fail;
-    st = make_landing(l);
+    st = lane_codec_init(l);
+    if (st == VB_OK)
+        st = make_landing(l);
     if (st != VB_OK)
         goto fail;
     tp_port_set(l->port,
@@ -154,6 +160,7 @@ void lane_destroy(struct lane *l)
     if (l == NULL)
         return;
     landing_fini(&l->landing);
+    lane_codec_fini(l);
     if (l->state != NULL)
         munmap(l->state, l->state_bytes);
     free(l->state_at);

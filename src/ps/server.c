@@ -179,6 +179,7 @@ static enum vb_st make_lanes(struct server *s)
                                         .region = s->region,
                                         .copies = s->copies,
                                         .rule = p->rule,
+                                        .codec = p->codec,
                                         .counted = on_counted,
                                         .norm = on_norm,
                                         .arg = s,

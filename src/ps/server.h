@@ -14,7 +14,8 @@
 struct ps_params {
     struct ctl_params ctl; /* spec, rank, secret, config, listen_fd, transport, timeouts */
     const struct ps_table *table;
-    const struct ps_rule *rule; /* NULL: sync */
+    const struct ps_rule *rule;   /* NULL: sync */
+    const struct kn_codec *codec; /* of pushes; NULL: they are not encoded */
     const struct kn_opt *optimizer;
     enum ps_nan on_nan;
     struct ps_async async;

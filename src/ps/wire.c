@@ -12,7 +12,7 @@ static enum vb_st check_payload(const struct ps_from *from, const struct ps_hdr 
         if (h->chunk >= t->nchunks || t->chunk[h->chunk].ps != from->ps)
             return VB_PROTO;
         if (h->kind != PS_READ && !(h->kind == PS_PARAM && from->payload_free))
-            want = t->chunk[h->chunk].bytes;
+            want = ps_push_bytes(h->kind == PS_PUSH ? from->codec : NULL, t->chunk[h->chunk].bytes);
     } else if (h->chunk >= t->nlanes) { /* a tick carries the lane in place of a chunk */
         return VB_PROTO;
     }

@@ -3,7 +3,8 @@
  *
  * PS_INIT   worker 0 -> ps  the first value of a chunk; payload: the chunk
  * PS_PUSH   worker -> ps    a gradient of clock `clock`, a sum over `samples` of the `count` of its step;
- *                           payload: the chunk
+ *                           payload: the chunk, or what the codec of
+ *                           pushes makes of it
  * PS_TICK   worker -> ps    the clock `clock` is done, having sent `count` pushes to this lane since the
  *                           start; with PS_FINISHED: no more will come
  * PS_READ   worker -> ps    asks for the chunk at clock `clock` (not in sync); with `count` 1 once more, as
@@ -16,6 +17,7 @@
 #ifndef PS_WIRE_H
 #define PS_WIRE_H
 
+#include "kernels/codec.h"
 #include "ps/table.h"
 
 enum { PS_WIRE_VERSION = 1 };
@@ -39,11 +41,18 @@ _Static_assert(offsetof(struct ps_hdr, clock) == 16, "ps_hdr has no hidden paddi
 /* Where a message comes from, as this side knows it. */
 struct ps_from {
     const struct ps_table *table;
-    bool to_ps;        /* direction: worker -> ps */
-    uint32_t ps;       /* index of the ps at either end */
-    uint32_t worker;   /* index of the worker at either end */
-    bool payload_free; /* PS_PARAM comes without payload (the memory is mapped) */
+    bool to_ps;                   /* direction: worker -> ps */
+    uint32_t ps;                  /* index of the ps at either end */
+    uint32_t worker;              /* index of the worker at either end */
+    const struct kn_codec *codec; /* of pushes; NULL: they are not encoded */
+    bool payload_free;            /* PS_PARAM comes without payload (the memory is mapped) */
 };
+
+/* What the payload of a push of a chunk of so many bytes is. */
+static inline uint64_t ps_push_bytes(const struct kn_codec *codec, uint64_t bytes)
+{
+    return codec == NULL ? bytes : kn_codec_bytes(codec, bytes / sizeof(float));
+}
 
 /*
  * Checks a header completely against the table and the link it came over; afterwards the struct can

@@ -46,7 +46,6 @@ static void start(struct exchange *x, struct out_msg *m, const struct ps_hdr *h)
 {
     memcpy(m->op.hdr, h, sizeof(*h));
     m->op.hdr_bytes = sizeof(*h);
-    m->op.region = x->region;
     m->busy = true;
     x->nbusy++;
     post(x, m);
@@ -60,8 +59,17 @@ static void send_chunk(struct exchange *x, uint32_t chunk, struct ps_hdr h)
     h.version = PS_WIRE_VERSION;
     h.worker = (uint16_t)x->p.worker;
     h.chunk = chunk;
+    m->op.region = x->region;
     m->op.offset = c->offset;
     m->op.bytes = c->bytes;
+    if (h.kind == PS_PUSH && x->p.codec != NULL) {
+        m->op.region = x->staging;
+        m->op.bytes = ps_push_bytes(x->p.codec, c->bytes);
+        if (!exchange_encode(x, chunk, h.clock, &m->op.offset))
+            return;
+    }
+    if (h.kind == PS_PUSH)
+        x->pushed_bytes += m->op.bytes;
     start(x, m, &h);
 }
 
@@ -72,7 +80,6 @@ static void push_now(struct exchange *x, uint32_t chunk, uint64_t clock, uint32_
 
     x->sent[c->ps * x->p.table->nlanes + c->lane]++;
     x->asked[chunk] = true;
-    x->pushed_bytes += c->bytes;
     send_chunk(x, chunk,
                (struct ps_hdr){ .kind = PS_PUSH, .clock = clock, .samples = samples, .count = of });
 }

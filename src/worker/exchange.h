@@ -13,6 +13,7 @@
 #ifndef WORKER_EXCHANGE_H
 #define WORKER_EXCHANGE_H
 
+#include "kernels/codec.h"
 #include "ps/rule.h"
 #include "ps/table.h"
 #include "transport/tp.h"
@@ -22,6 +23,7 @@ struct exchange;
 struct exchange_params {
     const struct ps_table *table; /* borrowed until close */
     const struct ps_rule *rule;   /* the same; NULL: sync */
+    const struct kn_codec *codec; /* of pushes; NULL: they are not encoded */
     uint32_t worker, nworkers;    /* index of this worker, and how many there are */
     struct tp_node *node;         /* port 0 is the worker's */
 };
@@ -60,8 +62,10 @@ void exchange_finish(struct exchange *x, uint64_t clock);
 /* Handles what has arrived; never sleeps. */
 void exchange_poll(struct exchange *x);
 /* Sleeps until something arrived or the deadline. VB_TIMEOUT; VB_PROTO: a ps broke the protocol;
- * VB_UNREACHABLE: a link is dead. */
+ * VB_UNREACHABLE: a link is dead;
+ * VB_INVAL: the run shall end, exchange_why says why. */
 VB_MUST_CHECK enum vb_st exchange_wait(struct exchange *x, uint64_t deadline_ns);
+const char *exchange_why(const struct exchange *x);
 /* Every push has left (finish included). */
 bool exchange_idle(const struct exchange *x);
 /* The ps whose chunk is furthest behind `clock`; false: all chunks are there. */
@@ -75,6 +79,8 @@ const uint64_t *exchange_staleness(const struct exchange *x);
 /* How long this worker has slept in exchange_wait until the push of each worker (nworkers of them). */
 const uint64_t *exchange_waited_ns(const struct exchange *x);
 
+/* How many bytes of gradients a byte that is pushed stands for. */
+double exchange_push_ratio(const struct exchange *x);
 uint64_t exchange_pushed_bytes(const struct exchange *x);
 uint64_t
 exchange_pulled_bytes(const struct exchange *x); /* of chunks made readable, in place or not */

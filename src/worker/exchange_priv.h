@@ -2,6 +2,7 @@
 #ifndef WORKER_EXCHANGE_PRIV_H
 #define WORKER_EXCHANGE_PRIV_H
 
+#include "ps/wire.h"
 #include "worker/exchange.h"
 
 struct out_msg {
@@ -19,6 +20,9 @@ struct exchange {
     struct exchange_params p;
     struct tp_port *port;
     uint32_t region;
+    uint32_t staging;     /* region that encoded pushes leave from */
+    uint64_t place_bytes; /* there, from one chunk's to the next's */
+    float *residual;      /* line of what has not been sent yet; NULL: nothing is encoded */
     char *window;
     void *reserved; /* the window's address space, with room to align it */
     uint64_t reserved_bytes;
@@ -37,6 +41,7 @@ struct exchange {
     uint32_t by;         /* whose push has let the last chunk go, plus 1; 0: nobody's */
     uint32_t nbusy;
     enum vb_st broken;
+    char why[200]; /* VB_INVAL */
 };
 
 /* exchange.c: what set-up puts in place. */
@@ -44,5 +49,11 @@ void exchange_on_msg(void *arg, const struct tp_rx *rx);
 void *exchange_place(void *arg, struct tp_link *link, const void *hdr, uint32_t hdr_bytes,
                      uint64_t payload_bytes);
 void exchange_sent(struct tp_op *op, enum vb_st st);
+
+/* exchange_codec.c */
+VB_MUST_CHECK enum vb_st exchange_codec_init(struct exchange *x);
+void exchange_codec_fini(struct exchange *x);
+/* Into the staging region. false: the gradient has a NaN or infinity, the exchange is broken. */
+bool exchange_encode(struct exchange *x, uint32_t chunk, uint64_t clock, uint64_t *offset_out);
 
 #endif

@@ -75,6 +75,8 @@ enum vb_st exchange_open(const struct exchange_params *p, struct exchange **x_ou
     if (st == VB_OK)
         st = tp_region_new(p->node, vb_round_up(p->table->line_bytes, p->table->page_bytes),
                            p->table->page_bytes == PS_HUGE_PAGE, &x->region);
+    if (st == VB_OK)
+        st = exchange_codec_init(x);
     if (st != VB_OK)
         goto fail;
     tp_port_set(x->port, &(struct tp_port_params){
@@ -114,6 +116,7 @@ void exchange_close(struct exchange *x)
         return;
     if (x->reserved != NULL)
         munmap(x->reserved, x->reserved_bytes);
+    exchange_codec_fini(x);
     free(x->link);
     free(x->waited_ns);
     free(x->push);

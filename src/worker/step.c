@@ -47,14 +47,17 @@ static void say_missing(struct task *t, uint64_t waited_s, char *text, size_t te
 static enum vb_st link_died(struct task *t, enum vb_st st)
 {
     const uint64_t deadline = vb_now_ns() + (st == VB_UNREACHABLE ? LINK_NS : 0);
-    char name[CL_NAME_MAX] = "a ps", text[160];
+    char name[CL_NAME_MAX] = "a ps", text[200];
     uint32_t ps = 0;
 
     while (!ctl_ended(t->ctl, NULL) && vb_now_ns() < deadline)
         (void)tp_wait(tp_port(t->node, 0), vb_now_ns() + 50 * VB_MS);
     if (exchange_dead(t->x, &ps))
         cl_name(t->p->ctl.spec, ps, name);
-    snprintf(text, sizeof(text), "data link with %s: %s", name, vb_st_str(st));
+    if (st == VB_INVAL)
+        snprintf(text, sizeof(text), "%s", exchange_why(t->x));
+    else
+        snprintf(text, sizeof(text), "data link with %s: %s", name, vb_st_str(st));
     ctl_fail(t->ctl, vb_st_exit(st), text);
     return VB_STOPPED;
 }

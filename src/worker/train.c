@@ -38,6 +38,7 @@ static enum vb_st report_done(struct task *t, double seconds, double rate, const
                                         .best_test_accuracy = t->best,
                                         .seconds = seconds,
                                         .samples_per_s = rate,
+                                        .push_ratio = exchange_push_ratio(t->x),
                                         .pushed_bytes = (uint64_t)sum[0],
                                         .pulled_bytes = (uint64_t)sum[1],
                                         .params_crc32c = model_crc32c(m, value) });
@@ -176,6 +177,7 @@ static enum vb_st open_links(struct task *t)
     if (st == VB_OK)
         st = exchange_open(&(struct exchange_params){ .table = p->table,
                                                       .rule = p->rule,
+                                                      .codec = p->codec,
                                                       .worker = t->worker,
                                                       .nworkers = t->nworkers,
                                                       .node = t->node },

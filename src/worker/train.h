@@ -26,6 +26,7 @@ struct wk_report {
     double samples_per_s;                     /* without evaluation */
     double eta_s;
     uint64_t params, train_samples, test_samples;
+    double push_ratio;                   /* bytes of gradients to bytes pushed */
     uint64_t pushed_bytes, pulled_bytes; /* over all workers */
     uint32_t params_crc32c;
     /* waits: chunks read by how many steps they were behind, and how long it waited for each worker */
@@ -40,7 +41,8 @@ struct wk_params {
     struct ctl_params ctl; /* spec, rank, secret, config, listen_fd, transport, timeouts */
     const struct model *model;
     const struct ps_table *table;
-    const struct ps_rule *rule; /* NULL: sync */
+    const struct ps_rule *rule;   /* NULL: sync */
+    const struct kn_codec *codec; /* of pushes; NULL: they are not encoded */
     struct feed_params train,
         test; /* test.images NULL: no evaluation; classes and rows are filled in */
     uint64_t batch, epochs, seed, virtual_workers;

@@ -47,6 +47,7 @@ static void open_ps(struct rig *r, uint32_t k)
                                                         .nworkers = r->p.nworkers,
                                                         .node = r->ps_node[k],
                                                         .region = region,
+                                                        .codec = r->p.codec,
                                                         .optimizer = &r->p.optimizer,
                                                         .landing_bytes = r->p.landing_bytes },
                                  &r->lane[k][i]),
@@ -80,6 +81,7 @@ void rig_open(struct rig *r, const struct rig_params *p)
             VB_OK);
         cr_assert_eq(exchange_open(&(struct exchange_params){ .table = &r->table,
                                                               .worker = w,
+                                                              .codec = p->codec,
                                                               .node = r->worker_node[w] },
                                    &r->x[w]),
                      VB_OK);

@@ -15,6 +15,7 @@ struct rig_params {
     const uint64_t *elems; /* of the variables */
     uint32_t nvars, nps, nworkers, nlanes;
     uint64_t chunk_bytes, landing_bytes;
+    const struct kn_codec *codec; /* of pushes */
     struct kn_opt optimizer;
     uint64_t seed; /* of the loop; 0: in order and at once */
     struct tp_loop_knobs knobs;
