@@ -13,7 +13,8 @@ static const char *const optimizers[] = { "sgd",     "momentum", "adam", "nester
                                           "rmsprop", "adamw",    "ftrl", "lamb",     NULL };
 static const char *const schedules[] = { "constant", "step", "cosine", "inverse_sqrt", NULL };
 /* none, then in the order of enum kn_codec_kind */
-static const char *const codecs[] = { "none", "fp16", "bf16", "int8", "onebit", "topk", "randomk", NULL };
+static const char *const codecs[] = { "none",   "fp16", "bf16",    "int8",
+                                      "onebit", "topk", "randomk", NULL };
 static const char *const nans[] = { "stop", "skip", NULL };
 static const char *const transports[] = { "auto", "map", "tcp", "rdma", NULL };
 

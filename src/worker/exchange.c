@@ -212,11 +212,13 @@ void exchange_on_msg(void *arg, const struct tp_rx *rx)
 
     const bool ok = check(x, rx->link, rx->hdr, rx->hdr_bytes, rx->payload_bytes, &h) == VB_OK;
 
-    if (ok && (!x->asked[h.chunk] || h.clock + 1 < x->epoch[h.chunk]))
+    const bool backup = x->p.rule->mode == PS_BACKUP;
+
+    if (ok && (!x->asked[h.chunk] || h.clock + backup < x->epoch[h.chunk]))
         return; /* twice */
     /* Clocks come one after the other, since this worker pushes in between; but with backup workers it may
      * have been left behind, or told of a step before others of its chunks were. */
-    if (!ok || (h.clock != x->epoch[h.chunk] && x->p.rule->mode != PS_BACKUP)) {
+    if (!ok || (h.clock != x->epoch[h.chunk] && !backup)) {
         log_error("ps %u sent a malformed message", (unsigned)(uintptr_t)tp_link_user(rx->link));
         x->broken = VB_PROTO;
         return;

@@ -119,8 +119,12 @@ bool rig_progress(struct rig *r)
             if (st != VB_OK && st != VB_TIMEOUT)
                 return false;
         }
-    for (uint32_t w = 0; w < r->p.nworkers; w++)
-        exchange_poll(r->x[w]);
+    for (uint32_t w = 0; w < r->p.nworkers; w++) {
+        const enum vb_st st = exchange_wait(r->x[w], 0);
+
+        if (st != VB_OK && st != VB_TIMEOUT)
+            return false;
+    }
     return true;
 }
 
