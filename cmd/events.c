@@ -102,20 +102,44 @@ static void add_link(json_t *o, const struct events *e, const struct wk_report *
     json_object_set_new(o, "received_bytes", num(r->received_bytes));
 }
 
-static void add_waits(json_t *o, const struct events *e, const struct wk_report *r)
+static json_t *histogram(const uint64_t *count)
 {
-    json_t *staleness = json_array(), *waited = json_array();
-    char name[CL_NAME_MAX];
+    json_t *a = json_array();
     unsigned n = PS_STALENESS_BUCKETS;
 
-    while (n > 1 && r->staleness[n - 1] == 0)
+    while (n > 1 && count[n - 1] == 0)
         n--;
     for (unsigned i = 0; i < n; i++)
-        json_array_append_new(staleness, num(r->staleness[i]));
+        json_array_append_new(a, num(count[i]));
+    return a;
+}
+
+static void add_staleness(json_t *o, const struct wk_report *r)
+{
+    uint64_t sum[PS_STALENESS_BUCKETS] = { 0 };
+    json_t *classes = json_array();
+    char mode[PS_RULE_TEXT];
+
+    for (uint32_t k = 0; k < r->nclasses; k++) {
+        for (unsigned i = 0; i < PS_STALENESS_BUCKETS; i++)
+            sum[i] += r->staleness[k][i];
+        json_array_append_new(classes, json_pack("{s:s,s:s,s:o}", "class", r->cls[k].name, "mode",
+                                                 ps_rule_text(&r->cls[k].rule, mode), "staleness",
+                                                 histogram(r->staleness[k])));
+    }
+    json_object_set_new(o, "staleness", histogram(sum));
+    json_object_set_new(o, "classes", classes);
+}
+
+static void add_waits(json_t *o, const struct events *e, const struct wk_report *r)
+{
+    json_t *waited = json_array();
+    char name[CL_NAME_MAX];
+
     for (uint32_t w = 0; w < r->nworkers; w++)
         json_array_append_new(waited, json_real((double)r->waited_ns[w] * 1e-9));
     json_object_set_new(o, "task", json_string(cl_name(e->spec, e->rank, name)));
-    json_object_set_new(o, "staleness", staleness);
+    add_staleness(o, r);
     json_object_set_new(o, "waited_s", waited);
 }
 

@@ -1,8 +1,6 @@
 #include "cmd/job.h"
 #include "worker/model.h"
 
-#include "base/yaml.h"
-
 #include <inttypes.h>
 #include <stdarg.h>
 #include <string.h>
@@ -45,7 +43,7 @@ static const struct opt job_opts[] = {
       "what data between hosts may use: names (eth0, mlx5_0, mlx5_0:1) and networks (10.1.0.0/16) with "
       "commas; ^ before one: not this", AT(net_devices) },
     { "mode", OPT_TEXT, "sync", "MODE",
-      "how the workers' steps are kept together: sync, sync+B (B backup workers), ssp:S (nobody more than S steps ahead), ssp:L-H, async", AT(mode) },
+      "how the workers' steps are kept together: sync, sync+B (B backup workers), ssp:S (nobody more than S steps ahead), ssp:L-H, async", AT(own.mode) },
     { "compute", OPT_F64, "0", "MS",
       "for measurements: each worker sleeps this long in the mean, with the parameters of a step there and before it "
       "computes; in ms", 0, 60000, AT(compute) },
@@ -64,45 +62,45 @@ static const struct opt job_opts[] = {
       AT(data.divide_by) },
     { "data.mean", OPT_F64, "0", "X", "see data.divide_by", -1e30, 1e30, AT(data.mean) },
     { "data.std", OPT_F64, "1", "X", "see data.divide_by", 1e-30, 1e30, AT(data.std) },
-    { "optimizer.name", OPT_ENUM, "sgd", "NAME", "the optimizer", AT(optimizer.kind), .names = optimizers },
-    { "optimizer.rate", OPT_F32, "0.01", "X", "learning rate", 1e-30, 1e6, AT(optimizer.rate) },
+    { "optimizer.name", OPT_ENUM, "sgd", "NAME", "the optimizer", AT(own.optimizer.kind), .names = optimizers },
+    { "optimizer.rate", OPT_F32, "0.01", "X", "learning rate", 1e-30, 1e6, AT(own.optimizer.rate) },
     { "optimizer.momentum", OPT_F32, "0.9", "X", "momentum: how much of the last step stays", 0, 1,
-      AT(momentum) },
+      AT(own.momentum) },
     { "optimizer.beta1", OPT_F32, "0.9", "X", "adam, adamw, lamb: decay of the first moment", 0, 0.999999,
-      AT(optimizer.beta1) },
+      AT(own.optimizer.beta1) },
     { "optimizer.beta2", OPT_F32, "0.999", "X", "adam, adamw, lamb, rmsprop: decay of the second moment", 0, 0.999999,
-      AT(optimizer.beta2) },
+      AT(own.optimizer.beta2) },
     { "optimizer.eps", OPT_F32, "1e-8", "X", "adam, adamw, lamb, adagrad, rmsprop: keeps the divisor from zero", 0, 1,
-      AT(optimizer.eps) },
-    { "optimizer.beta", OPT_F32, "1", "X", "ftrl: keeps the first steps small", 0, 1e6, AT(optimizer.beta) },
-    { "optimizer.l1", OPT_F32, "0", "X", "ftrl: draws small parameters to zero", 0, 1e6, AT(optimizer.l1) },
-    { "optimizer.l2", OPT_F32, "0", "X", "ftrl: draws all parameters to zero", 0, 1e6, AT(optimizer.l2) },
+      AT(own.optimizer.eps) },
+    { "optimizer.beta", OPT_F32, "1", "X", "ftrl: keeps the first steps small", 0, 1e6, AT(own.optimizer.beta) },
+    { "optimizer.l1", OPT_F32, "0", "X", "ftrl: draws small parameters to zero", 0, 1e6, AT(own.optimizer.l1) },
+    { "optimizer.l2", OPT_F32, "0", "X", "ftrl: draws all parameters to zero", 0, 1e6, AT(own.optimizer.l2) },
     { "optimizer.weight_decay", OPT_F32, "0", "X",
       "this much of a parameter is added to its gradient (adamw: taken off it in each step; lamb: part of the step)", 0, 1e6,
-      AT(optimizer.weight_decay) },
+      AT(own.optimizer.weight_decay) },
     { "optimizer.clip_value", OPT_F32, "0", "X", "no element of a gradient is larger; 0: none is cut", 0, 1e30,
-      AT(optimizer.clip_value) },
+      AT(own.optimizer.clip_value) },
     { "optimizer.clip_norm", OPT_F32, "0", "X",
       "gradients are scaled so that the norm of all together is no larger; 0: not (sync and sync+B only)", 0, 1e30,
-      AT(optimizer.clip_norm) },
-    { "optimizer.schedule", OPT_ENUM, "constant", "NAME", "how the learning rate changes", AT(optimizer.schedule.kind),
+      AT(own.optimizer.clip_norm) },
+    { "optimizer.schedule", OPT_ENUM, "constant", "NAME", "how the learning rate changes", AT(own.optimizer.schedule.kind),
       .names = schedules },
     { "optimizer.warmup", OPT_U64, "0", "STEPS", "the learning rate rises to its value in so many steps", 0, 1 << 30,
-      AT(optimizer.schedule.warmup) },
+      AT(own.optimizer.schedule.warmup) },
     { "optimizer.every", OPT_U64, "1000", "STEPS", "schedule step: between two falls; cosine: until it is lowest", 1,
-      1 << 30, AT(optimizer.schedule.every) },
+      1 << 30, AT(own.optimizer.schedule.every) },
     { "optimizer.gamma", OPT_F64, "0.1", "X", "schedule step: what a fall leaves of the rate", 0, 1,
-      AT(optimizer.schedule.gamma) },
+      AT(own.optimizer.schedule.gamma) },
     { "optimizer.floor", OPT_F64, "0", "X", "schedule cosine: what is left of the rate in the end", 0, 1,
-      AT(optimizer.schedule.floor) },
+      AT(own.optimizer.schedule.floor) },
     { "async.rate_over_staleness", OPT_FLAG, "false", NULL,
-      "modes ssp and async: the rate is divided by 1 + the steps that a gradient is behind", AT(async.rate_over_staleness) },
+      "modes ssp and async: the rate is divided by 1 + the steps that a gradient is behind", AT(own.async.rate_over_staleness) },
     { "async.compensation", OPT_F32, "0", "X",
-      "modes ssp and async: lambda of delay compensation (DC-ASGD); 0: none", 0, 1e6, AT(async.compensation) },
+      "modes ssp and async: lambda of delay compensation (DC-ASGD); 0: none", 0, 1e6, AT(own.async.compensation) },
     { "compression.push", OPT_ENUM, "none", "CODEC", "how gradients travel; what is left out is added to the next",
-      AT(push), .names = codecs },
+      AT(own.push), .names = codecs },
     { "compression.share", OPT_F64, "0.01", "X", "topk, randomk: how much of a gradient is sent", 1e-6, 1,
-      AT(codec.share) },
+      AT(own.codec.share) },
     { "on_nan", OPT_ENUM, "stop", "WHAT", "a gradient with a NaN or infinity ends the run, or is skipped", AT(on_nan),
       .names = nans },
 };
@@ -115,7 +113,7 @@ static const struct opt dense_opts[] = {
 
 enum vb_st job_init(struct job *j)
 {
-    *j = (struct job){ 0 };
+    *j = (struct job){ .own.opts = &j->opts };
     return opt_init(&j->opts, "Job (also keys of the job file):", job_opts, VB_ARRAY_LEN(job_opts),
                     j);
 }
@@ -125,6 +123,7 @@ void job_fini(struct job *j)
     opt_fini(&j->opts);
     free(j->path);
     free(j->layer);
+    job_free_classes(j);
     j->path = NULL;
     j->layer = NULL;
     j->nlayers = 0;
@@ -249,9 +248,7 @@ static enum vb_st finish(struct job *j, struct vb_err *err)
         else
             st = resolve(j, i);
     }
-    if (st == VB_OK && (j->optimizer.kind == KN_MOMENTUM || j->optimizer.kind == KN_NESTEROV))
-        j->optimizer.beta1 = j->momentum;
-    return st;
+    return st == VB_OK ? job_inherit(j) : st;
 }
 
 static enum vb_st prepare(struct job *j, const char *path, struct vb_err *err)
@@ -265,7 +262,7 @@ static enum vb_st prepare(struct job *j, const char *path, struct vb_err *err)
 
 static enum vb_st lay(struct job *j, struct yaml_file *f, struct vb_err *err)
 {
-    const struct yaml_list list[] = { { "model", read_layer } };
+    const struct yaml_list list[] = { { "model", read_layer }, { "classes", job_read_class } };
     const struct yaml_schema schema = { &j->opts, list, VB_ARRAY_LEN(list), j };
     enum vb_st st = yaml_walk(f, NULL, &schema, err);
 
@@ -300,38 +297,24 @@ enum vb_st job_parse(struct job *j, const char *path, const char *text, size_t b
     return st == VB_OK ? lay(j, f, err) : st;
 }
 
-static void print_optimizer(FILE *out, const struct kn_opt *o)
-{
-    const struct kn_rate *s = &o->schedule;
-    const float x[] = { o->rate, o->beta1, o->beta2,        o->eps,        o->beta,
-                        o->l1,   o->l2,    o->weight_decay, o->clip_value, o->clip_norm };
-
-    fprintf(out, "optimizer %s", optimizers[o->kind]);
-    for (size_t i = 0; i < VB_ARRAY_LEN(x); i++)
-        fprintf(out, " %a", (double)x[i]);
-    fprintf(out, "\nschedule %s %" PRIu64 " %" PRIu64 " %a %a\n", schedules[s->kind], s->warmup,
-            s->every, s->gamma, s->floor);
-}
-
 char *job_canonical(const struct job *j)
 {
-    char *text = NULL, rule[PS_RULE_TEXT];
+    char *text = NULL;
     size_t bytes = 0;
     FILE *out = open_memstream(&text, &bytes);
 
     if (out == NULL)
         return NULL;
-    fprintf(out, "mode %s\nps %" PRIu64 "\nworkers %" PRIu64 "\nvirtual_workers %" PRIu64 "\n",
-            ps_rule_text(&j->rule, rule), j->ps, j->workers, job_virtual_workers(j));
+    fprintf(out, "ps %" PRIu64 "\nworkers %" PRIu64 "\nvirtual_workers %" PRIu64 "\n", j->ps,
+            j->workers, job_virtual_workers(j));
     fprintf(out, "batch %" PRIu64 "\nepochs %" PRIu64 "\nseed %" PRIu64 "\n", j->batch, j->epochs,
             j->seed);
     fprintf(out, "chunk_kib %" PRIu64 "\ntransport %s\n", j->chunk_kib, transports[j->transport]);
     fprintf(out, "data %s / %a - %a / %a test %d\n", formats[j->data.format], j->data.divide_by,
             j->data.mean, j->data.std, j->data.test_images != NULL);
-    print_optimizer(out, &j->optimizer);
-    fprintf(out, "on_nan %s\nasync %d %a\n", nans[j->on_nan], j->async.rate_over_staleness,
-            (double)j->async.compensation);
-    fprintf(out, "push %s %a\n", codecs[j->push], j->codec.share);
+    fprintf(out, "on_nan %s\n", nans[j->on_nan]);
+    for (unsigned k = 0; k <= j->nclasses; k++)
+        job_print_class(out, job_class(j, k));
     fprintf(out, "samples %" PRIu64 " %" PRIu64 " of %" PRIu64 "\n", j->found.train_samples,
             j->found.test_samples, j->found.features);
     for (unsigned i = 0; i < j->nlayers; i++)

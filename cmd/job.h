@@ -8,10 +8,8 @@
 #include "base/opt.h"
 #include "base/util.h"
 #include "cluster/control.h"
-#include "kernels/codec.h"
-#include "kernels/kn.h"
+#include "base/yaml.h"
 #include "ps/lane.h"
-#include "ps/rule.h"
 #include "verbena/status.h"
 #include "worker/jitter.h"
 
@@ -21,6 +19,19 @@ struct job_layer {
     char type[32];  /* "dense" */
     uint64_t units; /* dense */
     unsigned line;  /* in the file, for messages */
+};
+
+/* What may differ from class to class of variables. */
+struct job_class {
+    char *name, *variables; /* shell patterns with commas; the job's own has neither */
+    char *mode;
+    struct kn_opt optimizer; /* beta1 is the momentum of `momentum` and `nesterov` */
+    float momentum;          /* as written */
+    struct ps_async async;
+    unsigned push;         /* how pushes are encoded: 0 not, else enum kn_codec_kind plus 1 */
+    struct ps_rule rule;   /* by job_check, of mode */
+    struct kn_codec codec; /* by job_check, but for share */
+    struct opt_set *opts;  /* where each value came from */
 };
 
 struct job {
@@ -33,9 +44,10 @@ struct job {
         char *test_images, *test_labels;   /* NULL: no evaluation */
         double divide_by, mean, std;       /* x = (pixel / divide_by - mean) / std */
     } data;
-    struct kn_opt optimizer; /* beta1 is the momentum of `momentum` and `nesterov` */
+    struct job_class own; /* of all variables that are in none of these */
+    unsigned nclasses;
+    struct job_class *cls; /* the first one whose patterns match */
     enum ps_nan on_nan;
-    struct ps_async async;
     uint64_t batch, epochs, seed;
     uint64_t ps, workers, virtual_workers, threads; /* virtual_workers 0: workers */
     uint64_t chunk_kib;                             /* 0: chosen */
@@ -44,15 +56,10 @@ struct job {
     bool require_rdma;
     char *net_devices;
     struct net_pick pick; /* by job_check, of net_devices */
-    char *mode;
-    struct ps_rule rule;   /* by job_check, of mode */
-    double compute;        /* ms that a worker sleeps in each step, in the mean */
-    unsigned jitter;       /* enum jitter */
-    unsigned push;         /* how pushes are encoded: 0 not, else enum kn_codec_kind plus 1 */
-    struct kn_codec codec; /* by job_check */
+    double compute;       /* ms that a worker sleeps in each step, in the mean */
+    unsigned jitter;      /* enum jitter */
     bool json;
-    float momentum; /* as written; see optimizer */
-    struct {        /* by job_check, from the data files */
+    struct { /* by job_check, from the data files */
         uint64_t features, train_samples, test_samples;
     } found;
     struct opt_set opts; /* where each value came from */
@@ -76,17 +83,32 @@ static inline uint64_t job_virtual_workers(const struct job *j)
     return j->virtual_workers != 0 ? j->virtual_workers : j->workers;
 }
 
-/* NULL: pushes are not encoded. After job_check. */
-static inline const struct kn_codec *job_push_codec(const struct job *j)
-{
-    return j->push != 0 ? &j->codec : NULL;
-}
-
 /* Text of everything that must be equal in all tasks, without ways of showing and paths. (threads is in
  * the chunk table, as lanes.) gives: free. NULL: no memory. */
 char *job_canonical(const struct job *j);
 
-/* Starts a message with the place of one key; always VB_INVAL. */
+/* job_class.c */
+/* One item of the list `classes`; arg: the job. */
+VB_MUST_CHECK enum vb_st job_read_class(struct yaml_file *f, const yaml_node_t *item, void *arg,
+                                        struct vb_err *err);
+/* The whole file has been read: what a class does not say is as in the job's own. */
+VB_MUST_CHECK enum vb_st job_inherit(struct job *j);
+void job_free_classes(struct job *j);
+/* Which class has a variable of this name: 0 the job's own, k: cls[k - 1]. */
+unsigned job_class_of(const struct job *j, const char *variable);
+static inline const struct job_class *job_class(const struct job *j, unsigned k)
+{
+    return k == 0 ? &j->own : &j->cls[k - 1];
+}
+void job_print_class(FILE *out, const struct job_class *c); /* for job_canonical */
+/* A class as ps and workers take it; borrows. After job_check. */
+struct ps_class job_ps_class(const struct job_class *c);
+/* Starts a message with the place of one key, and the class; always VB_INVAL. */
+__attribute__((format(printf, 4, 5))) enum vb_st job_class_fail(const struct job_class *c,
+                                                                const char *key, struct vb_err *err,
+                                                                const char *fmt, ...);
+
+/* The same for a key of the job itself. */
 __attribute__((format(printf, 4, 5))) enum vb_st job_fail(const struct job *j, const char *key,
                                                           struct vb_err *err, const char *fmt, ...);
 

@@ -6,9 +6,9 @@
 #include <inttypes.h>
 #include <string.h>
 
-static bool given(const struct job *j, const char *key)
+static bool given(const struct job_class *c, const char *key)
 {
-    return j->opts.src[opt_find(&j->opts, key)].from != OPT_DEFAULT;
+    return c->opts->src[opt_find(c->opts, key)].from != OPT_DEFAULT;
 }
 
 static enum vb_st check_workers(const struct job *j, struct vb_err *err)
@@ -37,22 +37,22 @@ static enum vb_st check_workers(const struct job *j, struct vb_err *err)
     return VB_OK;
 }
 
-static enum vb_st check_mode(struct job *j, struct vb_err *err)
+static enum vb_st check_mode(const struct job *j, struct job_class *c, struct vb_err *err)
 {
     static const char *const own[] = { "async.rate_over_staleness", "async.compensation" };
     struct vb_err why = { "" };
 
-    if (ps_rule_parse(j->mode, j->workers, &j->rule, &why) != VB_OK)
-        return job_fail(j, "mode", err, "%s", why.text);
+    if (ps_rule_parse(c->mode, j->workers, &c->rule, &why) != VB_OK)
+        return job_class_fail(c, "mode", err, "%s", why.text);
     for (size_t i = 0; i < VB_ARRAY_LEN(own); i++)
-        if (j->rule.mode != PS_SSP && given(j, own[i]))
-            return job_fail(j, own[i], err, "is only for the modes ssp and async");
+        if (c->rule.mode != PS_SSP && given(c, own[i]))
+            return job_class_fail(c, own[i], err, "is only for the modes ssp and async");
     return VB_OK;
 }
 
 #define OF(kind) (1u << (kind))
 
-static enum vb_st check_schedule(const struct job *j, struct vb_err *err)
+static enum vb_st check_schedule(const struct job_class *c, struct vb_err *err)
 {
     static const struct {
         const char *key;
@@ -65,34 +65,37 @@ static enum vb_st check_schedule(const struct job *j, struct vb_err *err)
     };
 
     for (size_t i = 0; i < VB_ARRAY_LEN(own); i++)
-        if ((own[i].kinds & OF(j->optimizer.schedule.kind)) == 0 && given(j, own[i].key))
-            return job_fail(j, own[i].key, err, "is only for the schedules %s", own[i].names);
+        if ((own[i].kinds & OF(c->optimizer.schedule.kind)) == 0 && given(c, own[i].key))
+            return job_class_fail(c, own[i].key, err, "is only for the schedules %s", own[i].names);
     return VB_OK;
 }
 
 /* A norm is one of all gradients of a step, which only some modes have. */
-static enum vb_st check_norms(const struct job *j, struct vb_err *err)
+static enum vb_st check_norms(const struct job_class *c, struct vb_err *err)
 {
-    const bool lamb = j->optimizer.kind == KN_LAMB, clips = j->optimizer.clip_norm > 0;
+    const bool lamb = c->optimizer.kind == KN_LAMB, clips = c->optimizer.clip_norm > 0;
 
     if (lamb && clips)
-        return job_fail(j, "optimizer.clip_norm", err,
-                        "not with lamb, whose steps are as large as their variables whatever the "
-                        "gradient; leave it out, or use optimizer.clip_value");
-    if (lamb && j->rule.mode == PS_SSP)
-        return job_fail(j, "optimizer.name", err,
-                        "lamb needs all gradients of a step at once, which mode %s does not have; "
-                        "use mode sync or sync+B, or adamw",
-                        j->mode);
-    if (clips && j->rule.mode == PS_SSP)
-        return job_fail(j, "optimizer.clip_norm", err,
-                        "needs all gradients of a step at once, which mode %s does not have; use "
-                        "mode sync or sync+B, or optimizer.clip_value",
-                        j->mode);
-    return check_schedule(j, err);
+        return job_class_fail(
+            c, "optimizer.clip_norm", err,
+            "not with lamb, whose steps are as large as their variables whatever the "
+            "gradient; leave it out, or use optimizer.clip_value");
+    if (lamb && c->rule.mode == PS_SSP)
+        return job_class_fail(
+            c, "optimizer.name", err,
+            "lamb needs all gradients of a step at once, which mode %s does not have; "
+            "use mode sync or sync+B, or adamw",
+            c->mode);
+    if (clips && c->rule.mode == PS_SSP)
+        return job_class_fail(
+            c, "optimizer.clip_norm", err,
+            "needs all gradients of a step at once, which mode %s does not have; use "
+            "mode sync or sync+B, or optimizer.clip_value (or 0, in a class)",
+            c->mode);
+    return check_schedule(c, err);
 }
 
-static enum vb_st check_optimizer(const struct job *j, struct vb_err *err)
+static enum vb_st check_optimizer(const struct job_class *c, struct vb_err *err)
 {
     static const unsigned adams = OF(KN_ADAM) | OF(KN_ADAMW) | OF(KN_LAMB);
     static const struct {
@@ -111,9 +114,29 @@ static enum vb_st check_optimizer(const struct job *j, struct vb_err *err)
     };
 
     for (size_t i = 0; i < VB_ARRAY_LEN(own); i++)
-        if ((own[i].kinds & OF(j->optimizer.kind)) == 0 && given(j, own[i].key))
-            return job_fail(j, own[i].key, err, "is only for %s", own[i].names);
-    return check_norms(j, err);
+        if ((own[i].kinds & OF(c->optimizer.kind)) == 0 && given(c, own[i].key))
+            return job_class_fail(c, own[i].key, err, "is only for %s", own[i].names);
+    return check_norms(c, err);
+}
+
+/* A class that no variable is in is a mistake in its patterns. */
+static enum vb_st check_matches(const struct job *j, const struct task_shape *s, struct vb_err *err)
+{
+    char names[300] = "";
+
+    for (uint32_t v = 0; v < s->model.nvars; v++)
+        snprintf(names + strlen(names), sizeof(names) - strlen(names), "%s%s", v > 0 ? ", " : "",
+                 s->model.var[v]->name);
+    for (unsigned k = 0; k < j->nclasses; k++) {
+        uint32_t v = 0;
+
+        while (v < s->model.nvars && job_class_of(j, s->model.var[v]->name) != k + 1)
+            v++;
+        if (v == s->model.nvars)
+            return job_class_fail(&j->cls[k], "variables", err,
+                                  "no variable is left that is called so; there are %.250s", names);
+    }
+    return VB_OK;
 }
 
 /* Builds model and chunk table as the tasks will: shapes fit, and everything can be counted. */
@@ -123,14 +146,15 @@ static enum vb_st check_model(const struct job *j, uint64_t *outputs_out, struct
     struct vb_err why = { "out of memory" };
     enum vb_st st = task_shape_make(j, &s, &why);
 
-    if (st == VB_OK && lane_norms(&j->optimizer, &s.table) > CTL_NORM_MAX)
-        st = job_fail(j, "optimizer.name", err, "lamb takes at most %d variables, here are %u",
-                      CTL_NORM_MAX / 2, s.table.nvars);
-    else if (st != VB_OK)
+    if (st != VB_OK)
         vb_err_set(err, "%.200s:%u: model: %.250s", j->path,
                    j->layer[VB_MIN(s.bad_layer, j->nlayers - 1)].line, why.text);
+    else if (lane_norms(s.cls, &s.table) > CTL_NORM_MAX)
+        st = job_fail(j, "optimizer.name", err, "lamb takes at most %d variables, here are %u",
+                      CTL_NORM_MAX / 2, s.table.nvars);
     else
-        *outputs_out = s.model.classes;
+        st = check_matches(j, &s, err);
+    *outputs_out = s.model.classes;
     task_shape_fini(&s);
     return st;
 }
@@ -254,14 +278,44 @@ static enum vb_st check_ways(struct job *j, struct vb_err *err)
 }
 
 /* Who encodes a NaN spreads it over what is sent next, so the worker cannot leave the choice to the ps. */
-static enum vb_st check_compression(struct job *j, struct vb_err *err)
+static enum vb_st check_compression(const struct job *j, struct job_class *c, struct vb_err *err)
 {
-    if (j->push == 0)
+    if (c->push == 0)
         return VB_OK;
-    j->codec.kind = (enum kn_codec_kind)(j->push - 1);
-    j->codec.seed = j->seed;
+    c->codec.kind = (enum kn_codec_kind)(c->push - 1);
+    c->codec.seed = j->seed;
     if (j->on_nan == PS_NAN_SKIP)
         return job_fail(j, "on_nan", err, "skip is not possible with compression.push");
+    return VB_OK;
+}
+
+static enum vb_st check_class(const struct job *j, struct job_class *c, struct vb_err *err)
+{
+    enum vb_st st = check_mode(j, c, err);
+
+    if (st == VB_OK)
+        st = check_optimizer(c, err);
+    return st == VB_OK ? check_compression(j, c, err) : st;
+}
+
+/* What the classes of a job must have in common. */
+static enum vb_st check_together(const struct job *j, struct vb_err *err)
+{
+    for (unsigned k = 0; k < j->nclasses; k++) {
+        const struct job_class *c = &j->cls[k];
+        const float clip = c->optimizer.clip_norm, all = j->own.optimizer.clip_norm;
+
+        if ((c->rule.mode == PS_BACKUP || j->own.rule.mode == PS_BACKUP) &&
+            (c->rule.mode != j->own.rule.mode || c->rule.backups != j->own.rule.backups))
+            return job_class_fail(c, "mode", err,
+                                  "backup workers leave a step as a whole: all variables have mode "
+                                  "sync+B, or none");
+        if (clip > 0 && clip != all)
+            return job_class_fail(c, "optimizer.clip_norm", err,
+                                  "the norm is one of all gradients that are clipped: %g as in the "
+                                  "job, or 0",
+                                  (double)all);
+    }
     return VB_OK;
 }
 
@@ -271,12 +325,10 @@ enum vb_st job_check(struct job *j, struct vb_err *err)
     uint64_t outputs = 0;
     enum vb_st st = check_workers(j, err);
 
+    for (unsigned k = 0; st == VB_OK && k <= j->nclasses; k++)
+        st = check_class(j, k == 0 ? &j->own : &j->cls[k - 1], err);
     if (st == VB_OK)
-        st = check_mode(j, err);
-    if (st == VB_OK)
-        st = check_optimizer(j, err);
-    if (st == VB_OK)
-        st = check_compression(j, err);
+        st = check_together(j, err);
     if (st == VB_OK)
         st = check_ways(j, err);
     if (st == VB_OK && (j->data.test_images == NULL) != (j->data.test_labels == NULL))

@@ -10,43 +10,38 @@ enum { STALENESS_LAST = PS_STALENESS_BUCKETS - 1 };
 enum { PAIRS_MAX = 4 }; /* of those who waited and were waited for */
 #define SHOWN_S 0.05
 
-static double sum_of(const json_t *waits, const char *key, size_t at)
+/* Of one class, over all workers. */
+static size_t add_up(const json_t *waits, size_t cls, double sum[PS_STALENESS_BUCKETS])
 {
-    double sum = 0;
-    size_t i;
-    json_t *e;
+    size_t n = 0, i, s;
+    json_t *e, *v;
 
     json_array_foreach(waits, i, e)
     {
-        sum += json_number_value(json_array_get(json_object_get(e, key), at));
+        const json_t *c = json_array_get(json_object_get(e, "classes"), cls);
+
+        json_array_foreach(json_object_get(c, "staleness"), s, v)
+        {
+            if (s < PS_STALENESS_BUCKETS)
+                sum[s] += json_number_value(v);
+            n = VB_MAX(n, s + 1);
+        }
     }
-    return sum;
+    return VB_MIN(n, (size_t)PS_STALENESS_BUCKETS);
 }
 
-static size_t longest(const json_t *waits, const char *key)
+static void show_staleness(const json_t *waits, size_t cls, const char *name)
 {
-    size_t n = 0, i;
-    json_t *e;
-
-    json_array_foreach(waits, i, e)
-    {
-        n = VB_MAX(n, json_array_size(json_object_get(e, key)));
-    }
-    return n;
-}
-
-static void show_staleness(const json_t *waits)
-{
-    const size_t n = longest(waits, "staleness");
-    double all = 0;
+    double sum[PS_STALENESS_BUCKETS] = { 0 }, all = 0;
+    const size_t n = add_up(waits, cls, sum);
 
     for (size_t s = 0; s < n; s++)
-        all += sum_of(waits, "staleness", s);
+        all += sum[s];
     if (n < 2 || all == 0)
         return; /* never behind */
-    printf("steps behind when read:");
+    printf("steps behind when read%s%s:", name[0] != '\0' ? ", " : "", name);
     for (size_t s = 0; s < n; s++) {
-        const double part = sum_of(waits, "staleness", s) / all;
+        const double part = sum[s] / all;
 
         if (part >= 0.0005)
             printf(" %zu%s %.1f %%%s", s, s == STALENESS_LAST ? " and more" : "", 100 * part,
@@ -108,6 +103,13 @@ static void show_waits(const json_t *waits)
 
 void report_waits(const json_t *waits)
 {
-    show_staleness(waits);
+    const json_t *classes = json_object_get(json_array_get(waits, 0), "classes");
+    const size_t n = json_array_size(classes);
+
+    for (size_t k = 0; k < n; k++) {
+        const char *name = json_string_value(json_object_get(json_array_get(classes, k), "class"));
+
+        show_staleness(waits, k, n > 1 && name != NULL ? name : "");
+    }
     show_waits(waits);
 }

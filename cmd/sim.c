@@ -43,8 +43,8 @@ static int show_json(const struct sim_conf *c, const struct job *j, const struct
     for (unsigned b = 0; b < PS_STALENESS_BUCKETS; b++)
         json_array_append_new(hist, json_integer((json_int_t)r->staleness[b]));
     json_t *o = json_pack(
-        "{s:s,s:I,s:I,s:I,s:f,s:f,s:f,s:f,s:I,s:I,s:o}", "mode", ps_rule_text(&j->rule, mode), "ps",
-        (json_int_t)j->ps, "workers", (json_int_t)j->workers, "steps", (json_int_t)c->steps,
+        "{s:s,s:I,s:I,s:I,s:f,s:f,s:f,s:f,s:I,s:I,s:o}", "mode", ps_rule_text(&j->own.rule, mode),
+        "ps", (json_int_t)j->ps, "workers", (json_int_t)j->workers, "steps", (json_int_t)c->steps,
         "seconds", r->seconds, "step_s", r->seconds / (double)c->steps, "waited_s", r->waited,
         "waited_most_s", r->waited_most, "pushed_bytes", (json_int_t)r->pushed_bytes,
         "pulled_bytes", (json_int_t)r->pulled_bytes, "staleness", hist);
@@ -63,7 +63,7 @@ static void show(const struct sim_conf *c, const struct job *j, const struct sim
     uint64_t reads = 0;
 
     printf("%s, %" PRIu64 " workers, %" PRIu64 " ps: %" PRIu64 " steps in %.3f s, %.3f ms each\n",
-           ps_rule_text(&j->rule, mode), j->workers, j->ps, c->steps, r->seconds,
+           ps_rule_text(&j->own.rule, mode), j->workers, j->ps, c->steps, r->seconds,
            1e3 * r->seconds / (double)c->steps);
     printf("between steps: %.3f s in the mean, %.3f s for who waited most\n", r->waited,
            r->waited_most);
@@ -87,7 +87,7 @@ static int simulate(const struct sim_conf *c, const struct job *j)
 
     if (st == VB_OK)
         st = sim_run(&(struct sim_params){ .table = &shape.table,
-                                           .rule = &j->rule,
+                                           .rule = &j->own.rule,
                                            .nworkers = (uint32_t)j->workers,
                                            .steps = c->steps,
                                            .link = { .latency = c->latency_us * 1e-6,
@@ -122,8 +122,10 @@ static int sim_main(int argc, char **argv)
         code = cmd_sets_read(&cmd_sim, s, argc, argv, rest, &nrest);
     if (code == VB_EXIT_OK && job_check(&s->job, &err) != VB_OK)
         code = cmd_fail(VB_EXIT_USAGE, err.text);
-    if (code == VB_EXIT_OK && s->job.rule.mode == PS_BACKUP)
+    if (code == VB_EXIT_OK && s->job.own.rule.mode == PS_BACKUP)
         code = cmd_fail(VB_EXIT_USAGE, "verbena sim: sync+B is not simulated");
+    if (code == VB_EXIT_OK && s->job.nclasses > 0)
+        code = cmd_fail(VB_EXIT_USAGE, "verbena sim: classes of variables are not simulated");
     if (code == VB_EXIT_OK)
         code = simulate(&conf, &s->job);
     if (s != NULL)

@@ -2,6 +2,30 @@
 
 #include "transport/tp.h"
 
+/* The variables in the order of their classes; those that have one get numbers from 0. */
+static enum vb_st sort_classes(const struct job *job, struct task_shape *s)
+{
+    uint32_t *cls = calloc(s->model.nvars, sizeof(*cls)), n = 0;
+
+    if (cls == NULL)
+        return VB_NOMEM;
+    for (unsigned k = 0; k <= job->nclasses; k++) {
+        bool any = false;
+
+        for (uint32_t v = 0; v < s->model.nvars; v++)
+            if (job_class_of(job, s->model.var[v]->name) == k) {
+                cls[v] = n;
+                any = true;
+            }
+        if (any)
+            s->cls[n++] = job_ps_class(job_class(job, k));
+    }
+    const enum vb_st st = model_sort(&s->model, cls);
+
+    free(cls);
+    return st;
+}
+
 enum vb_st task_shape_make(const struct job *job, struct task_shape *out, struct vb_err *err)
 {
     struct model_layer layer[JOB_LAYERS_MAX];
@@ -12,6 +36,8 @@ enum vb_st task_shape_make(const struct job *job, struct task_shape *out, struct
     for (unsigned i = 0; i < job->nlayers; i++)
         layer[i] = (struct model_layer){ .type = job->layer[i].type, .units = job->layer[i].units };
     st = model_build(layer, job->nlayers, job->found.features, &s.model, &s.bad_layer, err);
+    if (st == VB_OK)
+        st = sort_classes(job, &s);
     if (st == VB_OK) {
         var = model_vars(&s.model);
         st = var == NULL ? VB_NOMEM

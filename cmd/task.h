@@ -1,16 +1,18 @@
 /*
- * task.h - what a job's file says about shapes: the model and the chunk table. The same in all tasks.
+ * task.h - what a job's file says about shapes: the model, its classes of variables and the chunk
+ * table. The same in all tasks.
  */
 #ifndef CMD_TASK_H
 #define CMD_TASK_H
 
 #include "cmd/job.h"
-#include "ps/table.h"
+#include "ps/class.h"
 #include "worker/model.h"
 
 struct task_shape {
     struct model model;
     struct ps_table table;
+    struct ps_class cls[PS_CLASSES_MAX]; /* table.nclasses of them */
     uint32_t bad_layer; /* after a failure: which layer does not fit; nlayers: the list */
 };
 

@@ -75,7 +75,7 @@ static bool pull_case(const struct bench_out *o, enum cl_transport t, uint64_t b
 
     link_now.bytes = bytes;
     ok = rig_make(&g.rig, 1, bytes, t);
-    g.rig.rule = &ssp;
+    g.rig.cls.rule = ssp;
     g.part = pull;
     ok = ok && rig_turn_start(&g) && turn_fork(&raw, raw_link, &t) && turn_ready(&raw, 1) &&
          turn_run(&(struct turn_race){ g.worker, &raw, 1, 1, rounds, 0.04 }, &res);
@@ -155,7 +155,8 @@ static bool read_case(const struct bench_out *o, bool in_place, unsigned rounds)
     struct turn_result res;
     bool ok = rig_make(&g.rig, 1, 4096, CL_MAP);
 
-    g.rig.rule = in_place ? NULL : &ssp;
+    if (!in_place)
+        g.rig.cls.rule = ssp;
     g.part = reads;
     ok = ok && rig_turn_start(&g);
     hits = g.worker[0];

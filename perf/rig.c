@@ -60,6 +60,7 @@ bool rig_make_many(struct rig *r, unsigned nworkers, uint32_t nvars, uint64_t by
             return false;
     for (uint32_t v = 0; v < nvars; v++)
         var[v] = (struct ps_var){ .name = "x", .elems = bytes / sizeof(float) };
+    r->cls.optimizer = (struct kn_opt){ .kind = KN_SGD, .rate = 1e-3f };
     r->ctl = (struct ctl_params){ .spec = &r->spec, .no_auth = true, .transport = transport };
     return ps_table_make(&(struct ps_table_params){ .var = var, .nvars = nvars, .nps = 1 },
                          &r->table, &err) == VB_OK;
@@ -95,8 +96,7 @@ void rig_drop_ports(struct rig *r)
 
 pid_t rig_start_ps(struct rig *r)
 {
-    static const struct kn_opt sgd = { .kind = KN_SGD, .rate = 1e-3f };
-    struct ps_params p = { .ctl = r->ctl, .table = &r->table, .rule = r->rule, .optimizer = &sgd };
+    struct ps_params p = { .ctl = r->ctl, .table = &r->table, .cls = &r->cls };
     const pid_t pid = fork();
 
     if (pid != 0)
@@ -131,7 +131,7 @@ bool rig_be_worker(struct rig *r, unsigned worker)
                                                .spin_ns = wake_spin_ns(1 + r->spec.nworkers, 1) },
                      &r->node) != VB_OK ||
         exchange_open(&(struct exchange_params){ .table = &r->table,
-                                                 .rule = r->rule,
+                                                 .cls = &r->cls,
                                                  .worker = worker,
                                                  .nworkers = r->spec.nworkers,
                                                  .node = r->node },

@@ -19,9 +19,9 @@ struct rig {
     struct ps_table table;
     struct ctl_params ctl;
     int listen_fd[1 + RIG_WORKERS_MAX];
-    bool pinned;                /* ps and worker on a processor each */
-    int netns[2];               /* of workers, of the ps; 0: this one */
-    const struct ps_rule *rule; /* NULL: sync */
+    bool pinned;         /* ps and worker on a processor each */
+    int netns[2];        /* of workers, of the ps; 0: this one */
+    struct ps_class cls; /* of all variables; zeroed: sync */
     unsigned worker;
     struct tp_node *node;
     struct exchange *x;

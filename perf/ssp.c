@@ -120,7 +120,8 @@ static bool one_case(const struct bench_out *o, const struct perf_engine_params 
 
     *board = (struct board){ .model = model, .n = n, .clocks = p->rounds < 3 ? 8 : CLOCKS };
     g.rig.pinned = false;
-    g.rig.rule = s == 0 ? NULL : &rule;
+    if (s > 0)
+        g.rig.cls.rule = rule;
     g.part = work;
     ok = ok && rig_turn_start(&g) && take(&g, s, p->rounds, ours, exact);
     rig_turn_stop(&g);

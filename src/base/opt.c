@@ -212,6 +212,43 @@ static enum vb_st put_text(const char *text, char **out, struct vb_err *err)
     return VB_OK;
 }
 
+static size_t value_bytes(enum opt_type type)
+{
+    static const size_t bytes[] = {
+        [OPT_U64] = sizeof(uint64_t), [OPT_F64] = sizeof(double),    [OPT_F32] = sizeof(float),
+        [OPT_TEXT] = sizeof(char *),  [OPT_ENUM] = sizeof(unsigned), [OPT_FLAG] = sizeof(bool)
+    };
+
+    return bytes[type];
+}
+
+static enum vb_st copy_text(char **to, const char *from)
+{
+    free(*to);
+    *to = from != NULL ? strdup(from) : NULL;
+    return *to != NULL || from == NULL ? VB_OK : VB_NOMEM;
+}
+
+enum vb_st opt_inherit(struct opt_set *s, const struct opt_set *from)
+{
+    enum vb_st st = VB_OK;
+
+    for (size_t i = 0; st == VB_OK && i < s->n; i++) {
+        const int k = opt_find(from, s->opt[i].name);
+        void *to = (char *)s->base + s->opt[i].offset;
+
+        if (k < 0 || s->src[i].from != OPT_DEFAULT)
+            continue;
+        const void *at = (const char *)from->base + from->opt[k].offset;
+
+        if (s->opt[i].type == OPT_TEXT)
+            st = copy_text(to, *(char *const *)at);
+        else
+            memcpy(to, at, value_bytes(s->opt[i].type));
+    }
+    return st;
+}
+
 enum vb_st opt_put(struct opt_set *s, size_t i, const char *text, struct opt_src src,
                    struct vb_err *err)
 {

@@ -57,6 +57,9 @@ VB_MUST_CHECK enum vb_st opt_init(struct opt_set *s, const char *title, const st
 /* Frees the texts. Takes zeroed. */
 void opt_fini(struct opt_set *s);
 
+/* Values that nobody gave become those of `from`, where it has the name. VB_NOMEM. */
+VB_MUST_CHECK enum vb_st opt_inherit(struct opt_set *s, const struct opt_set *from);
+
 /* Index of a name, -1: none. */
 int opt_find(const struct opt_set *s, const char *name);
 

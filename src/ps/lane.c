@@ -40,8 +40,9 @@ static void send_param(struct lane *l, struct param_send *s)
     struct tp_link *link = l->link[s->worker];
     const struct ps_hdr h = { .version = PS_WIRE_VERSION,
                               .kind = PS_PARAM,
+                              .cls = (uint16_t)c->cls,
                               .worker = (uint16_t)s->worker,
-                              .chunk = l->first + s->chunk * l->p.table->nlanes,
+                              .chunk = l->chunk[s->chunk],
                               .samples = s->by,
                               .clock = s->epoch,
                               .count = s->behind };
@@ -52,8 +53,10 @@ static void send_param(struct lane *l, struct param_send *s)
     }
     memcpy(s->op.hdr, &h, sizeof(h));
     s->op.hdr_bytes = sizeof(h);
-    s->op.region = l->copies != NULL ? l->p.copies : l->p.region;
-    s->op.offset = s->worker * l->copy_bytes + (c->offset - l->range_offset);
+    const bool in_place = ps_class_in_place(l->cls[c->cls].c);
+
+    s->op.region = in_place ? l->p.region : l->p.copies;
+    s->op.offset = in_place ? c->at : lane_copy(l, s->worker, c);
     s->op.bytes = tp_link_way(link) == TP_MAP ? 0 : c->bytes;
     const enum vb_st st = tp_send(l->port, link, l->p.lane, &s->op);
     if (st == VB_OK)
@@ -92,19 +95,18 @@ static void send_waiting(struct lane *l)
 /* The worker reads no more than it has pushed since, so nobody reads what is overwritten here. */
 static void copy_for(struct lane *l, uint32_t worker, const struct ps_chunk *c)
 {
-    if (l->copies != NULL)
-        memcpy(l->copies + worker * l->copy_bytes + (c->offset - l->range_offset),
-               lane_params(l, c), c->bytes);
+    if (!ps_class_in_place(l->cls[c->cls].c))
+        memcpy(l->copies + lane_copy(l, worker, c), lane_params(l, c), c->bytes);
 }
 
-static void publish(struct lane *l, const struct ps_action *a)
+static void publish(struct lane *l, struct lane_class *k, const struct ps_action *a)
 {
     if (a->worker != PS_ALL)
-        lane_bound_note(l, a);
+        lane_bound_note(l, k, a);
     for (uint32_t w = 0; w < l->p.nworkers; w++) {
         struct param_send *s = &l->send[(size_t)w * l->nchunks + a->chunk];
 
-        if ((a->worker != PS_ALL && a->worker != w) || !ps_engine_live(l->engine, w))
+        if ((a->worker != PS_ALL && a->worker != w) || !ps_engine_live(k->engine, w))
             continue;
         copy_for(l, w, lane_chunk(l, a->chunk));
         l->read_at[(size_t)a->chunk * l->p.nworkers + w] = a->updates;
@@ -118,30 +120,32 @@ static void publish(struct lane *l, const struct ps_action *a)
 /* ---- carrying out what the engine says ---- */
 
 /* Where each gradient is a step, each is a chunk of landing memory. */
-static uint32_t landing_chunk(const struct lane *l, uint32_t chunk, uint32_t worker)
+static uint32_t landing_chunk(const struct lane *l, const struct lane_class *k, uint32_t chunk,
+                              uint32_t worker)
 {
-    return l->p.rule->mode == PS_SSP ? chunk * l->p.nworkers + worker : chunk;
+    return k->c->rule.mode == PS_SSP ? (chunk - k->first) * l->p.nworkers + worker
+                                     : chunk - k->first;
 }
 
-static uint32_t landing_worker(const struct lane *l, uint32_t worker)
+static uint32_t landing_worker(const struct lane_class *k, uint32_t worker)
 {
-    return l->p.rule->mode == PS_SSP ? 0 : worker;
+    return k->c->rule.mode == PS_SSP ? 0 : worker;
 }
 
-static void drop(struct lane *l, const struct ps_action *a)
+static void drop(struct lane *l, struct lane_class *k, const struct ps_action *a)
 {
     if (a->worker == PS_ALL)
         return; /* a first value: landed nowhere */
-    if (l->p.rule->mode == PS_SSP)
-        (void)landing_close(&l->landing, landing_chunk(l, a->chunk, a->worker));
+    if (k->c->rule.mode == PS_SSP)
+        (void)landing_close(&k->landing, landing_chunk(l, k, a->chunk, a->worker));
     else
-        landing_drop(&l->landing, a->chunk, a->worker);
+        landing_drop(&k->landing, landing_chunk(l, k, a->chunk, a->worker), a->worker);
 }
 
-static void apply(struct lane *l, const struct ps_action *a)
+static void apply(struct lane *l, struct lane_class *k, const struct ps_action *a)
 {
     lane_apply(l, a);
-    if (landing_close(&l->landing, landing_chunk(l, a->chunk, a->worker)))
+    if (landing_close(&k->landing, landing_chunk(l, k, a->chunk, a->worker)))
         tp_retry_places(l->port);
 }
 
@@ -154,36 +158,50 @@ static void store(struct lane *l, const struct ps_action *a, const struct tp_rx 
     atomic_store_explicit(&l->has_value[a->chunk], 1, memory_order_release);
 }
 
-static void keep(struct lane *l, const struct ps_action *a, const struct tp_rx *rx)
+static void keep(struct lane *l, const struct lane_class *k, const struct ps_action *a,
+                 const struct tp_rx *rx)
 {
     const float **at = &l->grad[(size_t)a->chunk * l->p.nworkers + a->worker];
 
-    if (l->p.codec != NULL)
+    if (k->c->push != NULL)
         *at = lane_decode(l, a->chunk, a->worker, rx);
     else
         *at = l->skip ? NULL : rx->payload;
 }
 
-static void carry_out(struct lane *l, const struct ps_action *a, const struct tp_rx *rx)
+/* All pushes of a worker for a step are in, once they are in every class. */
+static void counted(struct lane *l, const struct lane_class *k, const struct ps_action *a)
+{
+    const uint32_t nworkers = l->p.nworkers;
+
+    l->counted[(size_t)(k - l->cls) * nworkers + a->worker] = a->clock + 1;
+    for (size_t i = 0; i < l->p.table->nclasses; i++)
+        if (l->counted[i * nworkers + a->worker] <= a->clock)
+            return;
+    l->p.counted(l->p.arg, a->worker, a->clock);
+}
+
+static void carry_out(struct lane *l, struct lane_class *k, const struct ps_action *a,
+                      const struct tp_rx *rx)
 {
     switch (a->kind) {
     case PS_ACT_STORE:
         store(l, a, rx);
         break;
     case PS_ACT_KEEP:
-        keep(l, a, rx);
+        keep(l, k, a, rx);
         break;
     case PS_ACT_DROP:
-        drop(l, a);
+        drop(l, k, a);
         break;
     case PS_ACT_APPLY:
-        apply(l, a);
+        apply(l, k, a);
         break;
     case PS_ACT_PUBLISH:
-        publish(l, a);
+        publish(l, k, a);
         break;
     case PS_ACT_COUNTED:
-        l->p.counted(l->p.arg, a->worker, a->clock);
+        counted(l, k, a);
         break;
     case PS_ACT_PARTIAL:
         lane_partial(l, a);
@@ -191,15 +209,18 @@ static void carry_out(struct lane *l, const struct ps_action *a, const struct tp
     }
 }
 
-void lane_step(struct lane *l, const struct ps_event *ev, const struct tp_rx *rx)
+void lane_step(struct lane *l, struct lane_class *k, const struct ps_event *ev,
+               const struct tp_rx *rx)
 {
     size_t n = 0;
-    const enum vb_st st = ps_engine_step(l->engine, ev, l->actions, &n);
+    const enum vb_st st = ps_engine_step(k->engine, ev, l->actions, &n);
 
     if (st != VB_OK)
         l->broken = st;
-    for (size_t i = 0; i < n && l->broken == VB_OK; i++)
-        carry_out(l, &l->actions[i], rx);
+    for (size_t i = 0; i < n && l->broken == VB_OK; i++) {
+        l->actions[i].chunk += k->first;
+        carry_out(l, k, &l->actions[i], rx);
+    }
 }
 
 static enum vb_st check(const struct lane *l, const struct tp_link *link, const void *hdr,
@@ -209,7 +230,7 @@ static enum vb_st check(const struct lane *l, const struct tp_link *link, const 
                                   .to_ps = true,
                                   .ps = l->p.ps,
                                   .worker = worker_of(l, link),
-                                  .codec = l->p.codec };
+                                  .cls = l->p.cls };
     const enum vb_st st = ps_hdr_check(&from, hdr, hdr_bytes, payload_bytes, out);
 
     if (st != VB_OK || from.worker >= l->p.nworkers)
@@ -221,7 +242,7 @@ static enum vb_st check(const struct lane *l, const struct tp_link *link, const 
 
 static uint32_t local_chunk(const struct lane *l, uint32_t chunk)
 {
-    return (chunk - l->first) / l->p.table->nlanes;
+    return l->p.table->chunk[chunk].nth;
 }
 
 /* Not to be used; it counts as come, with no samples. */
@@ -263,10 +284,10 @@ void lane_on_msg(void *arg, const struct tp_rx *rx)
     l->pushed = h.clock;
     l->step_samples = h.kind == PS_PUSH ? h.count : 0;
     if (h.kind != PS_TICK)
-        ev.chunk = local_chunk(l, h.chunk);
+        ev.chunk = local_chunk(l, h.chunk) - l->cls[h.cls].first;
     else if (h.flags == PS_FINISHED)
         ev.kind = PS_EV_FINISHED;
-    lane_step(l, &ev, rx);
+    lane_step(l, &l->cls[h.cls], &ev, rx);
     if (l->broken == VB_PROTO)
         log_error("worker %u sent a message out of turn or that cannot be decoded (kind %u, clock "
                   "%" PRIu64 ")",
@@ -283,14 +304,15 @@ void *lane_place(void *arg, struct tp_link *link, const void *hdr, uint32_t hdr_
 
     if (check(l, link, hdr, hdr_bytes, payload_bytes, &h) != VB_OK)
         return NULL;
-    const uint32_t k = local_chunk(l, h.chunk);
+    const uint32_t n = local_chunk(l, h.chunk);
+    struct lane_class *k = &l->cls[h.cls];
 
     if (h.kind == PS_INIT) /* once: a second first value would land in live parameters */
-        return atomic_exchange_explicit(&l->has_value[k], 1, memory_order_acq_rel) == 0
-                   ? lane_params(l, lane_chunk(l, k))
+        return atomic_exchange_explicit(&l->has_value[n], 1, memory_order_acq_rel) == 0
+                   ? lane_params(l, lane_chunk(l, n))
                    : NULL;
-    const enum vb_st st =
-        landing_open(&l->landing, landing_chunk(l, k, h.worker), landing_worker(l, h.worker), &at);
+    const enum vb_st st = landing_open(&k->landing, landing_chunk(l, k, n, h.worker),
+                                       landing_worker(k, h.worker), &at);
     return st == VB_AGAIN ? TP_PLACE_LATER : st == VB_OK ? at : NULL;
 }
 
@@ -321,19 +343,25 @@ uint64_t lane_next(const struct lane *l)
 enum vb_st lane_set(struct lane *l, const uint64_t *bits)
 {
     l->by = 0;
-    lane_step(l, &(struct ps_event){ .kind = PS_EV_SET, .clock = l->next++, .set = bits }, NULL);
+    for (uint32_t i = 0; i < l->p.table->nclasses; i++)
+        lane_step(l, &l->cls[i],
+                  &(struct ps_event){ .kind = PS_EV_SET, .clock = l->next, .set = bits }, NULL);
+    l->next++;
     return l->broken;
 }
 
 bool lane_missing(const struct lane *l, uint32_t *worker_out, uint64_t *clock_out)
 {
-    return ps_engine_missing(l->engine, worker_out, clock_out);
+    for (uint32_t i = 0; i < l->p.table->nclasses; i++)
+        if (ps_engine_missing(l->cls[i].engine, worker_out, clock_out))
+            return true;
+    return false;
 }
 
-void lane_staleness(const struct lane *l, uint64_t *hist)
+void lane_staleness(const struct lane *l, uint32_t cls, uint64_t *hist)
 {
     for (unsigned i = 0; i < PS_STALENESS_BUCKETS; i++)
-        hist[i] += ps_engine_staleness(l->engine)[i];
+        hist[i] += ps_engine_staleness(l->cls[cls].engine)[i];
 }
 
 const char *lane_why(const struct lane *l)
@@ -348,5 +376,9 @@ uint64_t lane_skipped(const struct lane *l)
 
 uint64_t lane_dropped(const struct lane *l)
 {
-    return ps_engine_dropped(l->engine);
+    uint64_t n = 0;
+
+    for (uint32_t i = 0; i < l->p.table->nclasses; i++)
+        n += ps_engine_dropped(l->cls[i].engine);
+    return n;
 }

@@ -18,19 +18,10 @@
 #ifndef PS_LANE_H
 #define PS_LANE_H
 
-#include "kernels/codec.h"
-#include "kernels/kn.h"
-#include "ps/rule.h"
-#include "ps/table.h"
+#include "ps/class.h"
 #include "transport/tp.h"
 
 struct lane;
-
-/* ssp and async: what is done about gradients of parameters that have changed since. All zero: nothing. */
-struct ps_async {
-    bool rate_over_staleness; /* the rate is divided by 1 + the steps that the gradient is behind */
-    float compensation;       /* lambda of DC-ASGD (Zheng et al. 2017) */
-};
 
 /* What becomes of a gradient that has a NaN or infinity. */
 enum ps_nan { PS_NAN_STOP, PS_NAN_SKIP };
@@ -40,12 +31,9 @@ struct lane_params {
     uint32_t ps, lane, nworkers;
     struct tp_node *node;
     uint32_t region; /* of the node: this ps's range of parameters */
-    uint32_t copies; /* of the node: each worker's copy of it, range after range; not in sync */
-    const struct ps_rule *rule;   /* NULL: sync */
-    const struct kn_codec *codec; /* of pushes; NULL: they are not encoded */
-    const struct kn_opt *optimizer;
+    uint32_t copies; /* of the node: each worker's copy (ps_copy_at), one after another */
+    const struct ps_class *cls; /* table->nclasses of them; PS_BACKUP has all or none */
     enum ps_nan on_nan;
-    struct ps_async async;
     /* PS_BACKUP: all pushes of a worker for that step are in. thread: the lane's. */
     void (*counted)(void *arg, uint32_t worker, uint64_t clock);
     /* Where lane_norms is not 0: this lane's part of the next step's sums. thread: the lane's. */
@@ -56,10 +44,13 @@ struct lane_params {
 
 /*
  * How many sums over all parameters a step needs before it can be applied: 1 for the global norm of the
- * gradient; for lamb two of each variable, of its squares and of those of its update. 0: none.
+ * gradient, over the classes that are clipped by it; then for lamb two of each variable, of its squares and
+ * of those of its update. 0: none.
  */
-uint32_t lane_norms(const struct kn_opt *o, const struct ps_table *t);
-uint32_t lane_chunks(const struct ps_table *t, uint32_t ps, uint32_t lane);
+uint32_t lane_norms(const struct ps_class *c, const struct ps_table *t);
+/* Does this lane take part in them? */
+bool lane_gives_norms(const struct ps_class *c, const struct ps_table *t, uint32_t ps,
+                      uint32_t lane);
 
 /* Makes the lane and sets the callbacks of port `lane` of the node. Links carry the peer's rank as
  * user pointer; ranks of workers start at table->nps. */
@@ -88,7 +79,7 @@ bool lane_missing(const struct lane *l, uint32_t *worker_out, uint64_t *clock_ou
 uint64_t lane_dropped(const struct lane *l);
 uint64_t lane_skipped(const struct lane *l); /* gradients with a NaN or infinity */
 const char *lane_why(const struct lane *l);
-/* Adds to hist[PS_STALENESS_BUCKETS]. */
-void lane_staleness(const struct lane *l, uint64_t *hist);
+/* Adds to hist[PS_STALENESS_BUCKETS], of one class. */
+void lane_staleness(const struct lane *l, uint32_t cls, uint64_t *hist);
 
 #endif

@@ -49,13 +49,14 @@ bool lane_finite(struct lane *l, uint32_t worker, uint32_t chunk, uint64_t clock
 /* The kept gradients of this step, and whose they are. */
 size_t lane_gather(struct lane *l, const struct ps_action *a)
 {
+    const struct lane_class *k = lane_class(l, a->chunk);
     size_t ng = 0;
 
     for (uint32_t w = 0; w < l->p.nworkers; w++) {
         const float *g = l->grad[(size_t)a->chunk * l->p.nworkers + w];
 
-        if (g == NULL ||
-            !(a->worker == PS_ALL ? ps_engine_has(l->engine, a->chunk, w) : a->worker == w))
+        if (g == NULL || !(a->worker == PS_ALL ? ps_engine_has(k->engine, a->chunk - k->first, w)
+                                               : a->worker == w))
             continue;
         l->gather[ng] = g;
         l->gathered[ng++] = w;
@@ -96,10 +97,10 @@ static double steps_behind(const struct lane *l, const struct ps_action *a)
 static void compensate(struct lane *l, const struct ps_action *a, const float *w, size_t n)
 {
     const struct ps_chunk *c = lane_chunk(l, a->chunk);
-    const void *old = l->copies + a->worker * l->copy_bytes + (c->offset - l->range_offset);
+    const void *old = l->copies + lane_copy(l, a->worker, c);
 
     l->kn->compensate(l->scratch, l->gather[0], w, old,
-                      l->p.async.compensation / (float)VB_MAX(a->samples, 1u), n);
+                      l->cls[c->cls].c->async.compensation / (float)VB_MAX(a->samples, 1u), n);
     l->gather[0] = l->scratch;
 }
 
@@ -146,17 +147,18 @@ void lane_apply(struct lane *l, const struct ps_action *a)
     const struct ps_chunk *c = lane_chunk(l, a->chunk);
     const size_t n = c->bytes / sizeof(float), ng = lane_gather(l, a);
     const bool alone = a->worker != PS_ALL;
-    struct kn_opt o = *l->p.optimizer;
+    const struct ps_class *k = l->cls[c->cls].c;
+    struct kn_opt o = k->optimizer;
 
     if (ng == 0 || a->samples == 0)
         return;
-    if (alone && l->p.async.rate_over_staleness)
+    if (alone && k->async.rate_over_staleness)
         o.rate = (float)((double)o.rate / (1 + steps_behind(l, a)));
     struct kn_step s =
         kn_opt_step(&o, steps_before(l, a) + 1, alone ? l->step_samples : a->samples);
 
-    s.norm = l->norm.factor;
-    if (alone && l->p.async.compensation > 0)
+    s.norm = o.clip_norm > 0 ? l->norm.factor : 1;
+    if (alone && k->async.compensation > 0)
         compensate(l, a, lane_params(l, c), n);
     const bool finite = o.kind == KN_LAMB ? apply_lamb(l, a->chunk, ng, &o, s)
                                           : apply_part(l, a->chunk, ng, &o, &s, 0, n);

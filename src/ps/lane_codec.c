@@ -10,37 +10,37 @@
 #include <inttypes.h>
 #include <sys/mman.h>
 
-enum vb_st lane_codec_init(struct lane *l)
+enum vb_st lane_codec_init(struct lane *l, struct lane_class *k)
 {
-    if (l->p.codec == NULL || l->nchunks == 0)
+    if (k->c->push == NULL || k->n == 0)
         return VB_OK;
-    if (!vb_mul((uint64_t)l->nchunks * l->p.nworkers, lane_chunk(l, 0)->bytes, &l->decoded_bytes))
+    if (!vb_mul((uint64_t)k->n * l->p.nworkers, lane_chunk(l, k->first)->bytes, &k->decoded_bytes))
         return VB_NOMEM;
-    l->decoded = mmap(NULL, l->decoded_bytes, PROT_READ | PROT_WRITE,
+    k->decoded = mmap(NULL, k->decoded_bytes, PROT_READ | PROT_WRITE,
                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
-    if (l->decoded == MAP_FAILED) {
-        l->decoded = NULL;
-        log_error("no memory for %" PRIu64 " bytes of decoded gradients", l->decoded_bytes);
+    if (k->decoded == MAP_FAILED) {
+        k->decoded = NULL;
+        log_error("no memory for %" PRIu64 " bytes of decoded gradients", k->decoded_bytes);
         return VB_NOMEM;
     }
     return VB_OK;
 }
 
-void lane_codec_fini(struct lane *l)
+void lane_codec_fini(struct lane_class *k)
 {
-    if (l->decoded != NULL)
-        munmap(l->decoded, l->decoded_bytes);
+    if (k->decoded != NULL)
+        munmap(k->decoded, k->decoded_bytes);
 }
 
 const float *lane_decode(struct lane *l, uint32_t chunk, uint32_t worker, const struct tp_rx *rx)
 {
     const struct ps_chunk *c = lane_chunk(l, chunk);
-    const size_t slot = (size_t)chunk * l->p.nworkers + worker;
-    float *at = (float *)(void *)(l->decoded + slot * lane_chunk(l, 0)->bytes);
-    const struct kn_codec_turn turn = { .chunk = l->first + chunk * l->p.table->nlanes,
-                                        .clock = l->pushed };
+    const struct lane_class *k = lane_class(l, chunk);
+    const size_t slot = (size_t)(chunk - k->first) * l->p.nworkers + worker;
+    float *at = (float *)(void *)(k->decoded + slot * lane_chunk(l, k->first)->bytes);
+    const struct kn_codec_turn turn = { .chunk = l->chunk[chunk], .clock = l->pushed };
 
-    if (kn_decode(at, rx->payload, rx->payload_bytes, c->bytes / sizeof(float), l->p.codec,
+    if (kn_decode(at, rx->payload, rx->payload_bytes, c->bytes / sizeof(float), k->c->push,
                   &turn) == VB_OK)
         return at;
     l->broken = VB_PROTO;

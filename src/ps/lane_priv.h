@@ -21,45 +21,57 @@ struct lane_bound {
     uint64_t above, reads, waited;
 };
 
+/* A class of variables in this lane. */
+struct lane_class {
+    const struct ps_class *c;
+    uint32_t first, n; /* its chunks among the lane's */
+    struct ps_engine *engine;
+    struct landing landing;
+    struct lane_bound bound;
+    uint64_t copy_at; /* in a worker's copy, of what begins at range_at in the range */
+    uint64_t range_at;
+    bool two_phase;
+    char *decoded; /* per (chunk, worker): a gradient that came encoded; NULL: none does */
+    uint64_t decoded_bytes;
+};
+
 struct lane {
     struct lane_params p;
     struct tp_port *port;
     const struct kn_ops *kn;
-    uint32_t first, nchunks; /* chunk k of the lane is chunk first + k * nlanes of the table */
-    uint64_t range_offset;
-    char *params;        /* the range */
-    char *copies;        /* each worker's; NULL: all read the range */
-    uint64_t copy_bytes; /* from one worker's to the next's */
+    struct lane_class cls[PS_CLASSES_MAX];
+    uint32_t nchunks, *chunk; /* chunk k of the lane, in the table */
+    char *params;             /* the ranges */
+    char *copies;             /* each worker's; NULL: all is read in place */
+    uint64_t copy_bytes;      /* from one worker's to the next's */
     /* of the message that is being carried out: its sender plus 1; a push's samples over all workers */
     uint32_t by;
     uint64_t step_samples;
-    uint64_t pushed; /* its clock */
-    uint64_t next;   /* the step that a set is awaited for */
-    struct lane_bound bound;
-    float *state;                    /* optimizer state, chunk after chunk */
+    uint64_t pushed;   /* its clock */
+    uint64_t next;     /* the step that a set is awaited for */
+    uint64_t *counted; /* PS_BACKUP, per (class, worker): clocks whose pushes are in */
+    float *state;      /* optimizer state, chunk after chunk */
     uint64_t state_bytes, *state_at; /* per chunk, in floats */
-    struct ps_engine *engine;
-    struct ps_action *actions;
-    const float **grad;   /* per (chunk, worker): the kept gradient */
-    const float **gather; /* scratch of one apply, and whose they are */
+    struct ps_action *actions;       /* what one step of an engine gives */
+    const float **grad;              /* per (chunk, worker): the kept gradient */
+    const float **gather;            /* scratch of one apply, and whose they are */
     uint32_t *gathered;
     uint64_t *read_at; /* per (chunk, worker): updates in the copy that it has; not in sync */
     float *scratch;    /* a chunk, for compensation */
-    char *decoded;     /* per (chunk, worker): a gradient that came encoded; NULL: none does */
-    uint64_t decoded_bytes;
     struct lane_norm {
-        uint32_t n;           /* sums of a step; 0: it is applied at once */
-        struct kn_exact *sum; /* over the chunks that are in */
-        uint32_t chunks;      /* how many are */
-        bool asked;           /* all were */
-        uint64_t clock;       /* of that step */
-        float factor;         /* what clipping leaves of the gradient */
-        float *trust;         /* lamb: per variable */
+        uint32_t n;                /* sums of a step; 0: it is applied at once */
+        uint32_t trust_at;         /* the first of lamb's */
+        const struct kn_opt *clip; /* who says how much is clipped; NULL: nobody */
+        struct kn_exact *sum;      /* over the chunks that are in */
+        uint32_t chunks, of;       /* how many are, of so many */
+        bool asked;                /* all were */
+        uint64_t clock;            /* of that step */
+        float factor;              /* what clipping leaves of the gradient */
+        float *trust;              /* lamb: per variable */
     } norm;
     struct param_send *send; /* per (worker, chunk) */
     struct param_send *wait_head, *wait_tail;
-    struct tp_link **link; /* per worker */
-    struct landing landing;
+    struct tp_link **link;   /* per worker */
     atomic_uchar *has_value; /* per chunk, for place */
     enum vb_st broken;
     bool skip;        /* the gradient of the message is not to be used */
@@ -69,7 +81,12 @@ struct lane {
 
 static inline const struct ps_chunk *lane_chunk(const struct lane *l, uint32_t k)
 {
-    return &l->p.table->chunk[l->first + k * l->p.table->nlanes];
+    return &l->p.table->chunk[l->chunk[k]];
+}
+
+static inline struct lane_class *lane_class(struct lane *l, uint32_t k)
+{
+    return &l->cls[lane_chunk(l, k)->cls];
 }
 
 /* lane.c: what set-up puts in place. */
@@ -80,7 +97,13 @@ void lane_param_sent(struct tp_op *op, enum vb_st st);
 
 static inline float *lane_params(const struct lane *l, const struct ps_chunk *c)
 {
-    return (float *)(void *)(l->params + (c->offset - l->range_offset));
+    return (float *)(void *)(l->params + c->at);
+}
+
+/* Of a class that is not read in place: the offset of a worker's copy in the region of copies. */
+static inline uint64_t lane_copy(const struct lane *l, uint32_t worker, const struct ps_chunk *c)
+{
+    return worker * l->copy_bytes + l->cls[c->cls].copy_at + (c->at - l->cls[c->cls].range_at);
 }
 
 /* lane_apply.c */
@@ -89,8 +112,8 @@ void lane_apply(struct lane *l, const struct ps_action *a);
 bool lane_finite(struct lane *l, uint32_t worker, uint32_t chunk, uint64_t clock, const float *g);
 
 /* lane_codec.c */
-VB_MUST_CHECK enum vb_st lane_codec_init(struct lane *l);
-void lane_codec_fini(struct lane *l);
+VB_MUST_CHECK enum vb_st lane_codec_init(struct lane *l, struct lane_class *k);
+void lane_codec_fini(struct lane_class *k);
 /* NULL: it cannot be decoded, the lane is broken. */
 const float *lane_decode(struct lane *l, uint32_t chunk, uint32_t worker, const struct tp_rx *rx);
 
@@ -108,9 +131,12 @@ void lane_shift(struct lane *l, size_t ng, size_t floats);
 size_t lane_var_part(const struct lane *l, const struct ps_chunk *c, uint32_t v, size_t *end_out);
 
 /* lane_bound.c */
-void lane_bound_note(struct lane *l, const struct ps_action *a); /* a read of PS_SSP is answered */
+/* A read of PS_SSP is answered. */
+void lane_bound_note(struct lane *l, struct lane_class *k, const struct ps_action *a);
 void lane_bound_tend(struct lane *l);
 
-void lane_step(struct lane *l, const struct ps_event *ev, const struct tp_rx *rx);
+/* An event of a class (its chunk too), whose actions are carried out. */
+void lane_step(struct lane *l, struct lane_class *k, const struct ps_event *ev,
+               const struct tp_rx *rx);
 
 #endif

@@ -9,7 +9,6 @@
 
 static enum vb_st make_state(struct lane *l)
 {
-    const size_t per = kn_opt_state(l->p.optimizer->kind);
     uint64_t floats = 0;
 
     l->state_at = calloc(VB_MAX(l->nchunks, 1u), sizeof(*l->state_at));
@@ -17,7 +16,8 @@ static enum vb_st make_state(struct lane *l)
         return VB_NOMEM;
     for (uint32_t k = 0; k < l->nchunks; k++) {
         l->state_at[k] = floats;
-        floats += per * lane_chunk(l, k)->bytes / sizeof(float);
+        floats += kn_opt_state(lane_class(l, k)->c->optimizer.kind) * lane_chunk(l, k)->bytes /
+                  sizeof(float);
     }
     l->state_bytes = floats * sizeof(float);
     if (floats == 0)
@@ -32,12 +32,12 @@ static enum vb_st make_state(struct lane *l)
     return VB_OK;
 }
 
-static enum vb_st make_engine(struct lane *l)
+static enum vb_st make_engine(struct lane *l, struct lane_class *k, size_t *max_actions)
 {
-    const struct ps_rule *r = l->p.rule;
+    const struct ps_rule *r = &k->c->rule;
     const struct ps_engine_params ep = { .nworkers = l->p.nworkers,
-                                         .nchunks = l->nchunks,
-                                         .two_phase = l->norm.n > 0,
+                                         .nchunks = k->n,
+                                         .two_phase = k->two_phase,
                                          .mode = r->mode,
                                          .staleness_lo = r->staleness_lo,
                                          .staleness_hi = r->staleness_hi,
@@ -47,13 +47,41 @@ static enum vb_st make_engine(struct lane *l)
 
     if (mem == NULL)
         return VB_NOMEM;
-    l->engine = ps_engine_init(mem, &ep);
-    l->actions = calloc(ps_engine_max_actions(&ep), sizeof(*l->actions));
-    if (l->actions == NULL)
-        return VB_NOMEM;
-    for (uint32_t w = 0; w < l->p.nworkers; w++)
-        lane_step(l, &(struct ps_event){ .kind = PS_EV_JOINED, .worker = w }, NULL);
+    k->engine = ps_engine_init(mem, &ep);
+    *max_actions = VB_MAX(*max_actions, ps_engine_max_actions(&ep));
     return VB_OK;
+}
+
+static enum vb_st make_engines(struct lane *l)
+{
+    const uint32_t n = l->p.table->nclasses;
+    size_t max_actions = 0;
+
+    for (uint32_t i = 0; i < n; i++) {
+        const enum vb_st st = make_engine(l, &l->cls[i], &max_actions);
+
+        if (st != VB_OK)
+            return st;
+    }
+    l->actions = calloc(max_actions, sizeof(*l->actions));
+    l->counted = calloc((size_t)n * l->p.nworkers, sizeof(*l->counted));
+    if (l->actions == NULL || l->counted == NULL)
+        return VB_NOMEM;
+    for (uint32_t i = 0; i < n; i++)
+        for (uint32_t w = 0; w < l->p.nworkers; w++)
+            lane_step(l, &l->cls[i], &(struct ps_event){ .kind = PS_EV_JOINED, .worker = w }, NULL);
+    return VB_OK;
+}
+
+/* The largest chunk whose gradients may be compensated. */
+static uint64_t scratch_bytes(const struct lane *l)
+{
+    uint64_t most = 1;
+
+    for (uint32_t k = 0; k < l->nchunks; k++)
+        if (l->p.cls[lane_chunk(l, k)->cls].async.compensation > 0)
+            most = VB_MAX(most, lane_chunk(l, k)->bytes);
+    return most;
 }
 
 static enum vb_st make_sends(struct lane *l)
@@ -64,8 +92,7 @@ static enum vb_st make_sends(struct lane *l)
     l->gather = calloc(l->p.nworkers, sizeof(*l->gather));
     l->gathered = calloc(l->p.nworkers, sizeof(*l->gathered));
     l->read_at = calloc(n, sizeof(*l->read_at));
-    l->scratch =
-        calloc(1, l->nchunks > 0 && l->p.async.compensation > 0 ? lane_chunk(l, 0)->bytes : 1);
+    l->scratch = calloc(1, scratch_bytes(l));
     l->send = calloc(n, sizeof(*l->send));
     l->link = calloc(l->p.nworkers, sizeof(struct tp_link *));
     l->has_value = calloc(VB_MAX(l->nchunks, 1u), sizeof(*l->has_value));
@@ -82,41 +109,67 @@ static enum vb_st make_sends(struct lane *l)
     return VB_OK;
 }
 
-uint32_t lane_chunks(const struct ps_table *t, uint32_t ps, uint32_t lane)
-{
-    uint32_t first = 0;
-    const uint32_t n = ps_range_chunks(t, ps, &first);
-
-    return n > lane ? (n - lane + t->nlanes - 1) / t->nlanes : 0;
-}
-
-static void find_chunks(struct lane *l)
+static enum vb_st find_chunks(struct lane *l)
 {
     const struct ps_table *t = l->p.table;
 
-    (void)ps_range_chunks(t, l->p.ps, &l->first);
-    l->first += l->p.lane;
-    l->nchunks = lane_chunks(t, l->p.ps, l->p.lane);
-    l->range_offset = l->p.ps * t->range_bytes;
+    l->chunk = calloc(VB_MAX(ps_lane_chunks(t, l->p.ps, l->p.lane), 1u), sizeof(*l->chunk));
+    if (l->chunk == NULL)
+        return VB_NOMEM;
+    for (uint32_t i = 0; i < t->nclasses; i++)
+        l->cls[i] = (struct lane_class){ .c = &l->p.cls[i],
+                                         .copy_at = ps_copy_at(t, l->p.cls, i, l->p.ps),
+                                         .range_at = ps_range_at(t, i, l->p.ps) };
+    for (uint32_t c = 0; c < t->nchunks; c++) {
+        const struct ps_chunk *chunk = &t->chunk[c];
+        struct lane_class *k = &l->cls[chunk->cls];
+
+        if (chunk->ps != l->p.ps || chunk->lane != l->p.lane)
+            continue;
+        if (k->n++ == 0)
+            k->first = l->nchunks;
+        l->chunk[l->nchunks++] = c;
+    }
+    return VB_OK;
+}
+
+/* This class's part of the budget. */
+static uint64_t landing_share(const struct lane *l, const struct lane_class *k)
+{
+    uint64_t own = 0, all = 0;
+
+    for (uint32_t i = 0; i < l->nchunks; i++) {
+        all += lane_chunk(l, i)->bytes;
+        own += i >= k->first && i < k->first + k->n ? lane_chunk(l, i)->bytes : 0;
+    }
+    return own == 0 ? 0 : (uint64_t)((double)l->p.landing_bytes * (double)own / (double)all);
 }
 
 /* Where each gradient is a step of its own, each has its own place. With backup workers, and where a step
  * needs a norm, it is made of all chunks at once, so all must find room. */
-static enum vb_st make_landing(struct lane *l)
+static enum vb_st make_landing(struct lane *l, struct lane_class *k)
 {
-    const uint64_t bytes = l->nchunks > 0
-                               ? vb_round_up(ps_push_bytes(l->p.codec, lane_chunk(l, 0)->bytes),
-                                             PS_ALIGN)
-                               : 0,
-                   each = (uint64_t)l->nchunks * l->p.nworkers;
+    const uint64_t bytes =
+        k->n > 0 ? vb_round_up(ps_push_bytes(k->c->push, lane_chunk(l, k->first)->bytes), PS_ALIGN)
+                 : 0;
+    const uint64_t each = (uint64_t)k->n * l->p.nworkers, share = landing_share(l, k);
+    const bool at_once = k->c->rule.mode == PS_BACKUP || k->two_phase;
 
-    if (l->p.rule->mode != PS_SSP)
-        return landing_init(&l->landing, l->nchunks, l->p.nworkers, bytes,
-                            l->p.rule->mode == PS_BACKUP || l->norm.n > 0 ? UINT64_MAX
-                                                                          : l->p.landing_bytes);
-    return each > INT32_MAX
-               ? VB_NOMEM
-               : landing_init(&l->landing, (uint32_t)each, 1, bytes, l->p.landing_bytes);
+    if (k->c->rule.mode != PS_SSP)
+        return landing_init(&k->landing, k->n, l->p.nworkers, bytes, at_once ? UINT64_MAX : share);
+    return each > INT32_MAX ? VB_NOMEM : landing_init(&k->landing, (uint32_t)each, 1, bytes, share);
+}
+
+static enum vb_st make_classes(struct lane *l)
+{
+    enum vb_st st = VB_OK;
+
+    for (uint32_t i = 0; st == VB_OK && i < l->p.table->nclasses; i++) {
+        st = lane_codec_init(l, &l->cls[i]);
+        if (st == VB_OK)
+            st = make_landing(l, &l->cls[i]);
+    }
+    return st;
 }
 
 enum vb_st lane_create(const struct lane_params *p, struct lane **lane_out)
@@ -127,23 +180,15 @@ enum vb_st lane_create(const struct lane_params *p, struct lane **lane_out)
     if (l == NULL)
         return st;
     l->p = *p;
-    if (p->rule == NULL)
-        l->p.rule = &ps_rule_sync;
     l->port = tp_port(p->node, p->lane);
     l->kn = kn_best();
     l->params = tp_region_base(p->node, p->region);
-    if (!ps_rule_in_place(l->p.rule)) {
+    l->copy_bytes = ps_copy_at(p->table, p->cls, p->table->nclasses, p->ps);
+    if (l->copy_bytes > 0)
         l->copies = tp_region_base(p->node, p->copies);
-        l->copy_bytes = ps_range_region(p->table, p->ps);
-    }
-    find_chunks(l);
-    if ((st = make_state(l)) != VB_OK || (st = lane_norm_init(l)) != VB_OK ||
-        (st = make_engine(l)) != VB_OK || (st = make_sends(l)) != VB_OK)
-        goto fail;
-    st = lane_codec_init(l);
-    if (st == VB_OK)
-        st = make_landing(l);
-    if (st != VB_OK)
+    if ((st = find_chunks(l)) != VB_OK || (st = make_state(l)) != VB_OK ||
+        (st = lane_norm_init(l)) != VB_OK || (st = make_engines(l)) != VB_OK ||
+        (st = make_sends(l)) != VB_OK || (st = make_classes(l)) != VB_OK)
         goto fail;
     tp_port_set(l->port,
                 &(struct tp_port_params){ .arg = l, .on_msg = lane_on_msg, .place = lane_place });
@@ -159,13 +204,17 @@ void lane_destroy(struct lane *l)
 {
     if (l == NULL)
         return;
-    landing_fini(&l->landing);
-    lane_codec_fini(l);
+    for (uint32_t i = 0; i < PS_CLASSES_MAX; i++) {
+        landing_fini(&l->cls[i].landing);
+        lane_codec_fini(&l->cls[i]);
+        free(l->cls[i].engine);
+    }
     if (l->state != NULL)
         munmap(l->state, l->state_bytes);
     free(l->state_at);
     lane_norm_fini(l);
-    free(l->engine);
+    free(l->chunk);
+    free(l->counted);
     free(l->actions);
     free(l->grad);
     free(l->gather);

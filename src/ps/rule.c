@@ -4,8 +4,6 @@
 #include <stdio.h>
 #include <string.h>
 
-const struct ps_rule ps_rule_sync = { .mode = PS_SYNC };
-
 /* Digits, at most PS_STALENESS_MAX; moves past them. */
 static bool number(const char **at, uint32_t *out)
 {

@@ -22,18 +22,9 @@ struct ps_rule { /* zeroed: sync */
     uint32_t backups;                    /* PS_BACKUP */
 };
 
-extern const struct ps_rule ps_rule_sync;
-
 /* VB_INVAL: no such mode, or not for so many workers; err says which there are. */
 VB_MUST_CHECK enum vb_st ps_rule_parse(const char *text, uint64_t nworkers, struct ps_rule *out,
                                        struct vb_err *err);
 /* As it is written; ssp:0 is "sync". */
 const char *ps_rule_text(const struct ps_rule *r, char buf[PS_RULE_TEXT]);
-
-/* Does a worker read the ps's own memory, on one host? Else each worker has a copy, at the ps. */
-static inline bool ps_rule_in_place(const struct ps_rule *r)
-{
-    return r->mode == PS_SYNC;
-}
-
 #endif

@@ -50,7 +50,7 @@ static uint64_t landing_budget(const struct ps_params *p)
     const uint64_t memory = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
     uint64_t want = 0;
 
-    if (!vb_mul(p->table->range_bytes, p->ctl.spec->nworkers, &want))
+    if (!vb_mul(ps_range_at(p->table, p->table->nclasses, 0), p->ctl.spec->nworkers, &want))
         want = UINT64_MAX;
     return VB_MIN(want, memory / 4) / p->table->nlanes;
 }
@@ -94,17 +94,24 @@ static void merge_norm(uint32_t *sum, const uint32_t *other)
     memcpy(sum, &a, sizeof(a));
 }
 
+static uint32_t lanes_with_norms(const struct server *s, uint32_t ps)
+{
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; i < s->p->table->nlanes; i++)
+        n += lane_gives_norms(s->p->cls, s->p->table, ps, i);
+    return n;
+}
+
 /* Ranges fill up from the first ps on: the last ones may have no chunk, and lanes too. */
 static struct ctl_norms norms_of(const struct server *s)
 {
-    const struct ps_table *t = s->p->table;
-    struct ctl_norms n = { .count = s->norms, .merge = merge_norm };
-    uint32_t first = 0;
+    struct ctl_norms n = { .count = s->norms,
+                           .merge = merge_norm,
+                           .lanes = lanes_with_norms(s, s->index) };
 
-    while (n.nps < t->nps && ps_range_chunks(t, n.nps, &first) > 0)
+    while (n.nps < s->p->table->nps && lanes_with_norms(s, n.nps) > 0)
         n.nps++;
-    while (n.lanes < t->nlanes && lane_chunks(t, s->index, n.lanes) > 0)
-        n.lanes++;
     return n;
 }
 
@@ -178,14 +185,11 @@ static enum vb_st make_lanes(struct server *s)
                                         .node = s->node,
                                         .region = s->region,
                                         .copies = s->copies,
-                                        .rule = p->rule,
-                                        .codec = p->codec,
+                                        .cls = p->cls,
                                         .counted = on_counted,
                                         .norm = on_norm,
                                         .arg = s,
-                                        .optimizer = p->optimizer,
                                         .on_nan = p->on_nan,
-                                        .async = p->async,
                                         .landing_bytes = landing_budget(p) };
         const enum vb_st st = lane_create(&lp, &s->lane[i].lane);
 
@@ -199,20 +203,20 @@ static enum vb_st make_lanes(struct server *s)
     return VB_OK;
 }
 
-/* The range, which workers in sync read in place, and else a copy of it for each. */
+/* The ranges, and for each worker a copy of those that it does not read in place. */
 static enum vb_st make_regions(struct server *s)
 {
     const struct ps_params *p = s->p;
-    const uint64_t bytes = ps_range_region(p->table, s->index);
+    const uint64_t bytes = ps_range_at(p->table, p->table->nclasses, s->index),
+                   copy = ps_copy_at(p->table, p->cls, p->table->nclasses, s->index);
     const bool huge = p->table->page_bytes == PS_HUGE_PAGE;
     uint64_t all = 0;
     enum vb_st st = tp_region_new(s->node, bytes, huge, &s->region);
 
-    if (st != VB_OK || p->rule == NULL || ps_rule_in_place(p->rule))
+    if (st != VB_OK || copy == 0)
         return st;
-    return vb_mul(bytes, p->ctl.spec->nworkers, &all)
-               ? tp_region_new(s->node, all, huge, &s->copies)
-               : VB_NOMEM;
+    return vb_mul(copy, p->ctl.spec->nworkers, &all) ? tp_region_new(s->node, all, huge, &s->copies)
+                                                     : VB_NOMEM;
 }
 
 static enum vb_st set_up(struct server *s)
@@ -288,9 +292,9 @@ enum vb_exit ps_run(const struct ps_params *p)
                         .step_ns = p->step_ns != 0 ? p->step_ns : PS_STEP_NS,
                         .index = cl_rank_index(p->ctl.spec, p->ctl.rank) };
 
-    if (p->rule != NULL && p->rule->mode == PS_BACKUP)
-        s.set_size = p->ctl.spec->nworkers - p->rule->backups;
-    s.norms = lane_norms(p->optimizer, p->table);
+    if (p->cls[0].rule.mode == PS_BACKUP)
+        s.set_size = p->ctl.spec->nworkers - p->cls[0].rule.backups;
+    s.norms = lane_norms(p->cls, p->table);
     enum vb_st st = set_up(&s);
 
     if (st == VB_OK)

@@ -4,11 +4,16 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Places the variables on the line. */
+static enum vb_st too_large(const struct ps_var *v, struct vb_err *err)
+{
+    vb_err_set(err, "variable %s: all variables together are over %" PRIu64 " GiB", v->name,
+               PS_LINE_MAX >> 30);
+    return VB_INVAL;
+}
+
+/* Places the variables on the lines, each of which begins at 0 for now. */
 static enum vb_st lay_out(struct ps_table *t, struct vb_err *err)
 {
-    uint64_t at = 0;
-
     for (uint32_t i = 0; i < t->nvars; i++) {
         struct ps_var *v = &t->var[i];
         uint64_t bytes = 0;
@@ -17,16 +22,19 @@ static enum vb_st lay_out(struct ps_table *t, struct vb_err *err)
             vb_err_set(err, "variable %s is empty", v->name);
             return VB_INVAL;
         }
-        v->offset = at;
-        if (!vb_mul(v->elems, sizeof(float), &bytes) || !vb_add(at, bytes, &at) ||
-            at > PS_LINE_MAX) {
-            vb_err_set(err, "variable %s: all variables together are over %" PRIu64 " GiB", v->name,
-                       PS_LINE_MAX >> 30);
+        if (v->cls >= PS_CLASSES_MAX || (v->cls != t->nclasses && v->cls + 1 != t->nclasses)) {
+            vb_err_set(err, "variable %s: class %u is out of order", v->name, v->cls);
             return VB_INVAL;
         }
-        at = vb_round_up(at, PS_ALIGN);
+        t->nclasses = v->cls + 1;
+        struct ps_line *line = &t->line[v->cls];
+
+        v->offset = line->bytes;
+        if (!vb_mul(v->elems, sizeof(float), &bytes) || !vb_add(v->offset, bytes, &line->bytes) ||
+            line->bytes > PS_LINE_MAX)
+            return too_large(v, err);
+        line->bytes = vb_round_up(line->bytes, PS_ALIGN);
     }
-    t->line_bytes = at;
     return VB_OK;
 }
 
@@ -35,12 +43,24 @@ static uint64_t div_up(uint64_t a, uint64_t b)
     return a / b + (a % b != 0);
 }
 
-static void cut_ranges(struct ps_table *t)
+/* Ranges, and one line after the other: a region has one size of pages, and so has the window. */
+static enum vb_st cut_ranges(struct ps_table *t, struct vb_err *err)
 {
-    const uint64_t even = div_up(t->line_bytes, t->nps);
+    t->page_bytes = PS_PAGE;
+    for (uint32_t k = 0; k < t->nclasses; k++)
+        if (div_up(t->line[k].bytes, t->nps) >= 64 * PS_HUGE_PAGE)
+            t->page_bytes = PS_HUGE_PAGE;
+    for (uint32_t k = 0; k < t->nclasses; k++) {
+        struct ps_line *line = &t->line[k];
 
-    t->page_bytes = even >= 64 * PS_HUGE_PAGE ? PS_HUGE_PAGE : PS_PAGE;
-    t->range_bytes = vb_round_up(even, t->page_bytes);
+        line->offset = t->window_bytes;
+        line->range_bytes = vb_round_up(div_up(line->bytes, t->nps), t->page_bytes);
+        t->line_bytes = line->offset + line->bytes;
+        t->window_bytes += t->nps * line->range_bytes;
+    }
+    for (uint32_t i = 0; i < t->nvars; i++)
+        t->var[i].offset += t->line[t->var[i].cls].offset;
+    return t->window_bytes > PS_LINE_MAX ? too_large(&t->var[t->nvars - 1], err) : VB_OK;
 }
 
 /* The chunk size for a range: equal parts, a multiple of PS_ALIGN. */
@@ -57,40 +77,57 @@ static uint64_t chunk_size(const struct ps_table_params *p, uint64_t used)
     return vb_round_up(div_up(used, n), PS_ALIGN);
 }
 
-static void add_chunks(struct ps_table *t, uint32_t ps, uint64_t size)
+/* count: chunks of each ps so far. */
+static void add_chunks(struct ps_table *t, uint32_t cls, uint32_t ps, uint64_t size,
+                       uint32_t *count)
 {
-    const uint64_t start = ps * t->range_bytes, end = start + ps_range_used(t, ps);
-    uint32_t nth = 0;
+    const uint64_t start = t->line[cls].offset + ps * t->line[cls].range_bytes,
+                   used = ps_range_used(t, cls, ps), region = ps_range_at(t, cls, ps);
 
-    for (uint64_t at = start; at < end; at += size, nth++)
+    for (uint64_t at = 0; at < used; at += size, count[ps]++)
         t->chunk[t->nchunks++] = (struct ps_chunk){
-            .offset = at,
-            .bytes = VB_MIN(size, end - at),
+            .offset = start + at,
+            .bytes = VB_MIN(size, used - at),
+            .at = region + at,
             .ps = ps,
-            .lane = nth % t->nlanes,
+            .lane = count[ps] % t->nlanes,
+            .nth = count[ps] / t->nlanes,
+            .cls = cls,
         };
+}
+
+static uint64_t range_chunks(const struct ps_table *t, const struct ps_table_params *p,
+                             uint32_t cls, uint32_t ps)
+{
+    const uint64_t used = ps_range_used(t, cls, ps);
+
+    return used == 0 ? 0 : div_up(used, chunk_size(p, used));
 }
 
 static enum vb_st cut_chunks(struct ps_table *t, const struct ps_table_params *p,
                              struct vb_err *err)
 {
+    uint32_t *count = calloc(t->nps, sizeof(*count));
     uint64_t n = 0;
 
-    for (uint32_t ps = 0; ps < t->nps; ps++) {
-        const uint64_t used = ps_range_used(t, ps);
-
-        n += used == 0 ? 0 : div_up(used, chunk_size(p, used));
-    }
+    for (uint32_t k = 0; k < t->nclasses; k++)
+        for (uint32_t ps = 0; ps < t->nps; ps++)
+            n += range_chunks(t, p, k, ps);
     if (n > UINT32_MAX / 2) {
         vb_err_set(err, "%" PRIu64 " chunks are too many, use larger ones (chunk_kib)", n);
+        free(count);
         return VB_INVAL;
     }
     t->chunk = calloc(n, sizeof(*t->chunk));
-    if (t->chunk == NULL)
+    if (t->chunk == NULL || count == NULL) {
+        free(count);
         return VB_NOMEM;
-    for (uint32_t ps = 0; ps < t->nps; ps++)
-        if (ps_range_used(t, ps) != 0)
-            add_chunks(t, ps, chunk_size(p, ps_range_used(t, ps)));
+    }
+    for (uint32_t k = 0; k < t->nclasses; k++)
+        for (uint32_t ps = 0; ps < t->nps; ps++)
+            if (ps_range_used(t, k, ps) != 0)
+                add_chunks(t, k, ps, chunk_size(p, ps_range_used(t, k, ps)), count);
+    free(count);
     return VB_OK;
 }
 
@@ -126,8 +163,9 @@ enum vb_st ps_table_make(const struct ps_table_params *p, struct ps_table *out, 
     st = lay_out(&t, err);
     if (st != VB_OK)
         goto fail;
-    cut_ranges(&t);
-    st = cut_chunks(&t, p, err);
+    st = cut_ranges(&t, err);
+    if (st == VB_OK)
+        st = cut_chunks(&t, p, err);
     if (st != VB_OK)
         goto fail;
     match_vars(&t);
@@ -146,27 +184,34 @@ void ps_table_fini(struct ps_table *t)
     *t = (struct ps_table){ 0 };
 }
 
-uint64_t ps_range_used(const struct ps_table *t, uint32_t ps)
+uint64_t ps_range_used(const struct ps_table *t, uint32_t cls, uint32_t ps)
 {
-    const uint64_t start = ps * t->range_bytes;
+    const struct ps_line *line = &t->line[cls];
+    const uint64_t start = ps * line->range_bytes;
 
-    return start >= t->line_bytes ? 0 : VB_MIN(t->range_bytes, t->line_bytes - start);
+    return start >= line->bytes ? 0 : VB_MIN(line->range_bytes, line->bytes - start);
 }
 
-uint64_t ps_range_region(const struct ps_table *t, uint32_t ps)
+uint64_t ps_range_pages(const struct ps_table *t, uint32_t cls, uint32_t ps)
 {
-    return VB_MAX(vb_round_up(ps_range_used(t, ps), t->page_bytes), t->page_bytes);
+    return vb_round_up(ps_range_used(t, cls, ps), t->page_bytes);
 }
 
-uint32_t ps_range_chunks(const struct ps_table *t, uint32_t ps, uint32_t *first_out)
+uint64_t ps_range_at(const struct ps_table *t, uint32_t cls, uint32_t ps)
 {
-    uint32_t first = 0, n = 0;
+    uint64_t at = 0;
 
-    while (first < t->nchunks && t->chunk[first].ps < ps)
-        first++;
-    while (first + n < t->nchunks && t->chunk[first + n].ps == ps)
-        n++;
-    *first_out = first;
+    for (uint32_t k = 0; k < cls; k++)
+        at += ps_range_pages(t, k, ps);
+    return cls == t->nclasses ? VB_MAX(at, t->page_bytes) : at;
+}
+
+uint32_t ps_lane_chunks(const struct ps_table *t, uint32_t ps, uint32_t lane)
+{
+    uint32_t n = 0;
+
+    for (uint32_t c = 0; c < t->nchunks; c++)
+        n += t->chunk[c].ps == ps && t->chunk[c].lane == lane;
     return n;
 }
 
@@ -198,6 +243,6 @@ void ps_table_text(const struct ps_table *t, char *buf, size_t buf_bytes)
     for (uint32_t i = 0; i < t->nchunks; i++)
         h = h * UINT64_C(0x100000001b3) + t->chunk[i].offset * 31 + t->chunk[i].bytes;
     snprintf(buf, buf_bytes,
-             "vars %u ps %u lanes %u chunks %u line %" PRIu64 " range %" PRIu64 " hash %" PRIx64,
-             t->nvars, t->nps, t->nlanes, t->nchunks, t->line_bytes, t->range_bytes, h);
+             "vars %u classes %u ps %u lanes %u chunks %u window %" PRIu64 " hash %" PRIx64,
+             t->nvars, t->nclasses, t->nps, t->nlanes, t->nchunks, t->window_bytes, h);
 }

@@ -9,11 +9,15 @@ static enum vb_st check_payload(const struct ps_from *from, const struct ps_hdr 
     uint64_t want = 0;
 
     if (h->kind != PS_TICK) {
-        if (h->chunk >= t->nchunks || t->chunk[h->chunk].ps != from->ps)
+        if (h->chunk >= t->nchunks || t->chunk[h->chunk].ps != from->ps ||
+            t->chunk[h->chunk].cls != h->cls)
             return VB_PROTO;
         if (h->kind != PS_READ && !(h->kind == PS_PARAM && from->payload_free))
-            want = ps_push_bytes(h->kind == PS_PUSH ? from->codec : NULL, t->chunk[h->chunk].bytes);
-    } else if (h->chunk >= t->nlanes) { /* a tick carries the lane in place of a chunk */
+            want = ps_push_bytes(h->kind == PS_PUSH && from->cls != NULL ? from->cls[h->cls].push
+                                                                         : NULL,
+                                 t->chunk[h->chunk].bytes);
+    } else if (h->chunk >= t->nlanes ||
+               h->cls >= t->nclasses) { /* a tick carries the lane in place of a chunk */
         return VB_PROTO;
     }
     return payload_bytes == want ? VB_OK : VB_PROTO;
@@ -43,7 +47,7 @@ enum vb_st ps_hdr_check(const struct ps_from *from, const void *hdr, uint32_t hd
     if (hdr_bytes != sizeof(h))
         return VB_PROTO;
     memcpy(&h, hdr, sizeof(h));
-    if (h.version != PS_WIRE_VERSION || h.cls != 0)
+    if (h.version != PS_WIRE_VERSION)
         return VB_PROTO;
     if (h.kind < PS_INIT || h.kind > PS_PARAM || (h.kind != PS_PARAM) != from->to_ps)
         return VB_PROTO;

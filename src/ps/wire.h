@@ -17,8 +17,7 @@
 #ifndef PS_WIRE_H
 #define PS_WIRE_H
 
-#include "kernels/codec.h"
-#include "ps/table.h"
+#include "ps/class.h"
 
 enum { PS_WIRE_VERSION = 1 };
 enum ps_kind { PS_INIT = 1, PS_PUSH = 2, PS_TICK = 3, PS_READ = 4, PS_PARAM = 5 };
@@ -27,7 +26,7 @@ enum { PS_FINISHED = 1 }; /* flags of PS_TICK */
 struct ps_hdr {
     uint8_t version;
     uint8_t kind;    /* enum ps_kind */
-    uint16_t cls;    /* class of variables: 0 */
+    uint16_t cls;    /* class of variables, that of the chunk */
     uint16_t worker; /* index of the worker at either end */
     uint16_t flags;
     uint32_t chunk;   /* index into the chunk table; PS_TICK: the lane */
@@ -41,11 +40,11 @@ _Static_assert(offsetof(struct ps_hdr, clock) == 16, "ps_hdr has no hidden paddi
 /* Where a message comes from, as this side knows it. */
 struct ps_from {
     const struct ps_table *table;
-    bool to_ps;                   /* direction: worker -> ps */
-    uint32_t ps;                  /* index of the ps at either end */
-    uint32_t worker;              /* index of the worker at either end */
-    const struct kn_codec *codec; /* of pushes; NULL: they are not encoded */
-    bool payload_free;            /* PS_PARAM comes without payload (the memory is mapped) */
+    bool to_ps;                 /* direction: worker -> ps */
+    uint32_t ps;                /* index of the ps at either end */
+    uint32_t worker;            /* index of the worker at either end */
+    const struct ps_class *cls; /* table->nclasses of them; NULL: nothing is encoded */
+    bool payload_free;          /* PS_PARAM comes without payload (the memory is mapped) */
 };
 
 /* What the payload of a push of a chunk of so many bytes is. */

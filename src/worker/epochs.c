@@ -80,7 +80,10 @@ enum vb_st task_test(struct task *t)
 
 bool task_in_step(const struct task *t)
 {
-    return t->p->rule == NULL || t->p->rule->mode == PS_SYNC;
+    for (uint32_t k = 0; k < t->p->table->nclasses; k++)
+        if (t->p->cls[k].rule.mode != PS_SYNC)
+            return false;
+    return true;
 }
 
 enum vb_st task_fetch(struct task *t, uint32_t tag, double sum[2], bool wait)
@@ -196,7 +199,7 @@ enum vb_st task_epochs(struct task *t)
             order = vb_perm_make(t->train.n, t->p->seed, epoch);
         of = epoch;
         st = task_step(t, &order, t->clock % t->steps_per_epoch);
-        if (st == VB_OK && t->p->rule != NULL && t->p->rule->mode == PS_BACKUP)
+        if (st == VB_OK && t->p->cls[0].rule.mode == PS_BACKUP)
             st = catch_up(t);
         if (st == VB_OK)
             report_progress(t, epoch);

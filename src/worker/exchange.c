@@ -58,13 +58,14 @@ static void send_chunk(struct exchange *x, uint32_t chunk, struct ps_hdr h)
 
     h.version = PS_WIRE_VERSION;
     h.worker = (uint16_t)x->p.worker;
+    h.cls = (uint16_t)c->cls;
     h.chunk = chunk;
     m->op.region = x->region;
     m->op.offset = c->offset;
     m->op.bytes = c->bytes;
-    if (h.kind == PS_PUSH && x->p.codec != NULL) {
+    if (h.kind == PS_PUSH && x->p.cls[c->cls].push != NULL) {
         m->op.region = x->staging;
-        m->op.bytes = ps_push_bytes(x->p.codec, c->bytes);
+        m->op.bytes = ps_push_bytes(x->p.cls[c->cls].push, c->bytes);
         if (!exchange_encode(x, chunk, h.clock, &m->op.offset))
             return;
     }
@@ -78,7 +79,7 @@ static void push_now(struct exchange *x, uint32_t chunk, uint64_t clock, uint32_
 {
     const struct ps_chunk *c = &x->p.table->chunk[chunk];
 
-    x->sent[c->ps * x->p.table->nlanes + c->lane]++;
+    x->sent[(c->ps * x->p.table->nlanes + c->lane) * x->p.table->nclasses + c->cls]++;
     x->asked[chunk] = true;
     send_chunk(x, chunk,
                (struct ps_hdr){ .kind = PS_PUSH, .clock = clock, .samples = samples, .count = of });
@@ -105,12 +106,12 @@ void exchange_init(struct exchange *x, uint32_t chunk)
 
 static void send_tick(struct exchange *x, uint32_t i, uint64_t clock, uint16_t flags)
 {
-    const uint32_t nlanes = x->p.table->nlanes;
     const struct ps_hdr h = { .version = PS_WIRE_VERSION,
                               .kind = PS_TICK,
+                              .cls = (uint16_t)x->tick[i].cls,
                               .flags = flags,
                               .worker = (uint16_t)x->p.worker,
-                              .chunk = i % nlanes,
+                              .chunk = x->tick[i].lane,
                               .clock = clock,
                               .count = x->sent[i] };
 
@@ -119,7 +120,7 @@ static void send_tick(struct exchange *x, uint32_t i, uint64_t clock, uint16_t f
 
 void exchange_tick(struct exchange *x, uint64_t clock)
 {
-    for (uint32_t i = 0; i < x->p.table->nps * x->p.table->nlanes; i++) {
+    for (uint32_t i = 0; i < x->nticks; i++) {
         if (x->tick[i].busy)
             x->tick[i].again = clock + 1; /* it counts for the one before as well */
         else
@@ -132,11 +133,15 @@ void exchange_refresh(struct exchange *x)
     const struct ps_table *t = x->p.table;
 
     for (uint32_t v = 0; v < t->nvars; v++)
-        x->var_round[v]--;
+        x->var_round[v] -= x->p.cls[t->var[v].cls].rule.mode != PS_SYNC;
     for (uint32_t k = 0; k < t->nchunks; k++) {
         struct out_msg *m = &x->push[k];
+
+        if (exchange_class(x, k)->rule.mode == PS_SYNC)
+            continue;
         const struct ps_hdr h = { .version = PS_WIRE_VERSION,
                                   .kind = PS_READ,
+                                  .cls = (uint16_t)t->chunk[k].cls,
                                   .worker = (uint16_t)x->p.worker,
                                   .chunk = k,
                                   .clock = --x->epoch[k],
@@ -150,7 +155,7 @@ void exchange_refresh(struct exchange *x)
 
 void exchange_finish(struct exchange *x, uint64_t clock)
 {
-    for (uint32_t i = 0; i < x->p.table->nps * x->p.table->nlanes; i++)
+    for (uint32_t i = 0; i < x->nticks; i++)
         send_tick(x, i, clock - 1, PS_FINISHED);
 }
 
@@ -167,7 +172,7 @@ void exchange_sent(struct tp_op *op, enum vb_st st)
         const uint64_t clock = m->again - 1;
 
         m->again = 0;
-        if (m >= x->tick && m < x->tick + x->p.table->nps * x->p.table->nlanes) {
+        if (m >= x->tick && m < x->tick + x->nticks) {
             send_tick(x, (uint32_t)(m - x->tick), clock, 0);
             return;
         }
@@ -200,6 +205,7 @@ static enum vb_st check(const struct exchange *x, struct tp_link *link, const vo
     const struct ps_from from = { .table = x->p.table,
                                   .ps = (uint32_t)(uintptr_t)tp_link_user(link),
                                   .worker = x->p.worker,
+                                  .cls = x->p.cls,
                                   .payload_free = tp_link_way(link) == TP_MAP };
 
     return ps_hdr_check(&from, hdr, hdr_bytes, payload_bytes, out);
@@ -212,7 +218,7 @@ void exchange_on_msg(void *arg, const struct tp_rx *rx)
 
     const bool ok = check(x, rx->link, rx->hdr, rx->hdr_bytes, rx->payload_bytes, &h) == VB_OK;
 
-    const bool backup = x->p.rule->mode == PS_BACKUP;
+    const bool backup = ok && x->p.cls[h.cls].rule.mode == PS_BACKUP;
 
     if (ok && (!x->asked[h.chunk] || h.clock + backup < x->epoch[h.chunk]))
         return; /* twice */
@@ -228,7 +234,7 @@ void exchange_on_msg(void *arg, const struct tp_rx *rx)
     if (rx->payload != NULL && rx->payload != x->window + c->offset)
         memcpy(x->window + c->offset, rx->payload, c->bytes); /* a view, on loop */
     if (h.clock > 0)
-        x->staleness[VB_MIN(h.count, (uint64_t)PS_STALENESS_BUCKETS - 1)]++;
+        x->staleness[h.cls][VB_MIN(h.count, (uint64_t)PS_STALENESS_BUCKETS - 1)]++;
     x->by = h.samples;
     chunk_landed(x, h.chunk, h.clock);
 }
@@ -326,9 +332,9 @@ uint64_t exchange_clock(const struct exchange *x)
     return least - 1;
 }
 
-const uint64_t *exchange_staleness(const struct exchange *x)
+const uint64_t *exchange_staleness(const struct exchange *x, uint32_t cls)
 {
-    return x->staleness;
+    return x->staleness[cls];
 }
 
 const uint64_t *exchange_waited_ns(const struct exchange *x)

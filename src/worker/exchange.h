@@ -13,17 +13,14 @@
 #ifndef WORKER_EXCHANGE_H
 #define WORKER_EXCHANGE_H
 
-#include "kernels/codec.h"
-#include "ps/rule.h"
-#include "ps/table.h"
+#include "ps/class.h"
 #include "transport/tp.h"
 
 struct exchange;
 
 struct exchange_params {
     const struct ps_table *table; /* borrowed until close */
-    const struct ps_rule *rule;   /* the same; NULL: sync */
-    const struct kn_codec *codec; /* of pushes; NULL: they are not encoded */
+    const struct ps_class *cls;   /* the same: table->nclasses of them */
     uint32_t worker, nworkers;    /* index of this worker, and how many there are */
     struct tp_node *node;         /* port 0 is the worker's */
 };
@@ -54,7 +51,7 @@ void exchange_init(struct exchange *x, uint32_t chunk);
 /* With backup workers, after the last push of a clock: told to every lane of every ps. */
 void exchange_tick(struct exchange *x, uint64_t clock);
 /* Asks for all parameters once more, as they are now, for the same clock. After exchange_idle, with nothing
- * on its way; not in sync, where nothing has changed. */
+ * on its way. Those in sync are left out: nothing has changed. */
 void exchange_refresh(struct exchange *x);
 /* After exchange_idle. No pushes will come any more after those of this clock - 1; told to every lane of every ps. */
 void exchange_finish(struct exchange *x, uint64_t clock);
@@ -74,8 +71,8 @@ bool exchange_missing(const struct exchange *x, uint64_t clock, uint32_t *ps_out
 /* A ps whose link has failed; false: none. */
 bool exchange_dead(const struct exchange *x, uint32_t *ps_out);
 
-/* Chunks that were read, by how many steps they were behind (PS_STALENESS_BUCKETS). */
-const uint64_t *exchange_staleness(const struct exchange *x);
+/* Chunks of a class that were read, by how many steps they were behind (PS_STALENESS_BUCKETS). */
+const uint64_t *exchange_staleness(const struct exchange *x, uint32_t cls);
 /* How long this worker has slept in exchange_wait until the push of each worker (nworkers of them). */
 const uint64_t *exchange_waited_ns(const struct exchange *x);
 

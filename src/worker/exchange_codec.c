@@ -18,7 +18,9 @@ static uint64_t find_place_bytes(const struct exchange *x)
     uint64_t most = 0;
 
     for (uint32_t k = 0; k < x->p.table->nchunks; k++)
-        most = VB_MAX(most, ps_push_bytes(x->p.codec, x->p.table->chunk[k].bytes));
+        if (exchange_class(x, k)->push != NULL)
+            most =
+                VB_MAX(most, ps_push_bytes(exchange_class(x, k)->push, x->p.table->chunk[k].bytes));
     return vb_round_up(most, PS_ALIGN);
 }
 
@@ -26,9 +28,9 @@ enum vb_st exchange_codec_init(struct exchange *x)
 {
     const struct ps_table *t = x->p.table;
 
-    if (x->p.codec == NULL)
-        return VB_OK;
     x->place_bytes = find_place_bytes(x);
+    if (x->place_bytes == 0)
+        return VB_OK;
     x->residual = mmap(NULL, t->line_bytes, PROT_READ | PROT_WRITE,
                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
     if (x->residual == MAP_FAILED) {
@@ -69,7 +71,7 @@ bool exchange_encode(struct exchange *x, uint32_t chunk, uint64_t clock, uint64_
     *offset_out = chunk * x->place_bytes;
     if (kn_encode((char *)tp_region_base(x->p.node, x->staging) + *offset_out,
                   x->residual + c->offset / sizeof(float), (const float *)(const void *)grad,
-                  c->bytes / sizeof(float), x->p.codec, &turn) == VB_OK)
+                  c->bytes / sizeof(float), exchange_class(x, chunk)->push, &turn) == VB_OK)
         return true;
     snprintf(x->why, sizeof(x->why),
              "the gradient of %s from /job:worker/task:%" PRIu32 " has a NaN or infinity in step "
@@ -89,7 +91,7 @@ double exchange_push_ratio(const struct exchange *x)
     uint64_t sent = 0, whole = 0;
 
     for (uint32_t k = 0; k < x->p.table->nchunks; k++) {
-        sent += ps_push_bytes(x->p.codec, x->p.table->chunk[k].bytes);
+        sent += ps_push_bytes(exchange_class(x, k)->push, x->p.table->chunk[k].bytes);
         whole += x->p.table->chunk[k].bytes;
     }
     return (double)whole / (double)sent;

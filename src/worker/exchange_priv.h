@@ -9,7 +9,7 @@ struct out_msg {
     struct tp_op op;
     struct exchange *x;
     struct out_msg *next;
-    uint32_t ps, lane;
+    uint32_t ps, lane, cls;
     uint64_t
         again; /* clock + 1 of a push that became due while the last was still in flight; 0: none */
     uint32_t again_samples, again_of;
@@ -28,21 +28,27 @@ struct exchange {
     uint64_t reserved_bytes;
     struct tp_link **link; /* per ps */
     struct out_msg *push;  /* per chunk */
-    struct out_msg *tick;  /* per (ps, lane) */
+    uint32_t nticks;
+    struct out_msg *tick; /* per (ps, lane, class) */
     struct out_msg *wait_head, *wait_tail;
     uint64_t *epoch;     /* per chunk: landed epoch + 1 */
     bool *asked;         /* per chunk: an answer is to come */
     uint32_t *behind;    /* per variable: chunks that have not landed in var_round yet */
     uint64_t *var_round; /* per variable: rounds that have landed */
-    uint64_t *sent;      /* per (ps, lane): pushes so far */
+    uint64_t *sent;      /* per (ps, lane, class): pushes so far */
     uint64_t pushed_bytes, pulled_bytes;
-    uint64_t staleness[PS_STALENESS_BUCKETS];
+    uint64_t staleness[PS_CLASSES_MAX][PS_STALENESS_BUCKETS];
     uint64_t *waited_ns; /* per worker */
     uint32_t by;         /* whose push has let the last chunk go, plus 1; 0: nobody's */
     uint32_t nbusy;
     enum vb_st broken;
     char why[200]; /* VB_INVAL */
 };
+
+static inline const struct ps_class *exchange_class(const struct exchange *x, uint32_t chunk)
+{
+    return &x->p.cls[x->p.table->chunk[chunk].cls];
+}
 
 /* exchange.c: what set-up puts in place. */
 void exchange_on_msg(void *arg, const struct tp_rx *rx);

@@ -9,13 +9,13 @@
 static enum vb_st make_messages(struct exchange *x)
 {
     const struct ps_table *t = x->p.table;
-    const uint32_t nlanes = t->nps * t->nlanes;
 
+    x->nticks = t->nps * t->nlanes * t->nclasses;
     x->link = calloc(t->nps, sizeof(struct tp_link *));
     x->waited_ns = calloc(x->p.nworkers, sizeof(*x->waited_ns));
     x->push = calloc(t->nchunks, sizeof(*x->push));
-    x->tick = calloc(nlanes, sizeof(*x->tick));
-    x->sent = calloc(nlanes, sizeof(*x->sent));
+    x->tick = calloc(x->nticks, sizeof(*x->tick));
+    x->sent = calloc(x->nticks, sizeof(*x->sent));
     x->epoch = calloc(t->nchunks, sizeof(*x->epoch));
     x->asked = calloc(t->nchunks, sizeof(*x->asked));
     x->behind = calloc(t->nvars, sizeof(*x->behind));
@@ -29,8 +29,12 @@ static enum vb_st make_messages(struct exchange *x)
         x->push[c] = (struct out_msg){ .x = x, .ps = t->chunk[c].ps, .lane = t->chunk[c].lane };
         x->push[c].op.done = exchange_sent;
     }
-    for (uint32_t i = 0; i < nlanes; i++) {
-        x->tick[i] = (struct out_msg){ .x = x, .ps = i / t->nlanes, .lane = i % t->nlanes };
+    for (uint32_t i = 0; i < x->nticks; i++) {
+        const uint32_t lane = i / t->nclasses;
+
+        x->tick[i] = (struct out_msg){
+            .x = x, .ps = lane / t->nlanes, .lane = lane % t->nlanes, .cls = i % t->nclasses
+        };
         x->tick[i].op.done = exchange_sent;
     }
     for (uint32_t v = 0; v < t->nvars; v++) {
@@ -45,7 +49,7 @@ static enum vb_st reserve_window(struct exchange *x)
 {
     const struct ps_table *t = x->p.table;
 
-    x->reserved_bytes = t->nps * t->range_bytes + t->page_bytes;
+    x->reserved_bytes = t->window_bytes + t->page_bytes;
     x->reserved = mmap(NULL, x->reserved_bytes, PROT_READ | PROT_WRITE,
                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (x->reserved == MAP_FAILED) {
@@ -66,8 +70,6 @@ enum vb_st exchange_open(const struct exchange_params *p, struct exchange **x_ou
     if (x == NULL)
         return st;
     x->p = *p;
-    if (p->rule == NULL)
-        x->p.rule = &ps_rule_sync;
     x->port = tp_port(p->node, 0);
     if (reserve_window(x) != VB_OK)
         goto fail;
@@ -89,25 +91,34 @@ fail:
     return st;
 }
 
+/* The ps's regions: its ranges, and the workers' copies. */
+static enum vb_st map_range(struct exchange *x, struct tp_link *link, uint32_t cls, uint32_t ps)
+{
+    const struct ps_table *t = x->p.table;
+    const bool in_place = ps_class_in_place(&x->p.cls[cls]);
+    const uint64_t copy = ps_copy_at(t, x->p.cls, t->nclasses, ps);
+    const uint64_t offset =
+        in_place ? ps_range_at(t, cls, ps) : x->p.worker * copy + ps_copy_at(t, x->p.cls, cls, ps);
+    const void *at = NULL;
+
+    if (ps_range_used(t, cls, ps) == 0)
+        return VB_OK;
+    return tp_link_map(link, in_place ? 0 : 1, offset, ps_range_pages(t, cls, ps),
+                       x->window + t->line[cls].offset + ps * t->line[cls].range_bytes, &at);
+}
+
 enum vb_st exchange_connect(struct exchange *x, struct tp_link *const *link)
 {
     const struct ps_table *t = x->p.table;
 
-    for (uint32_t ps = 0; ps < t->nps; ps++) {
-        const void *at = NULL;
+    enum vb_st st = VB_OK;
 
+    for (uint32_t ps = 0; ps < t->nps; ps++) {
         x->link[ps] = link[ps];
-        if (tp_link_way(link[ps]) != TP_MAP || ps_range_used(t, ps) == 0)
-            continue;
-        /* the ps's regions: its range, and the workers' copies */
-        const uint64_t bytes = ps_range_region(t, ps);
-        const uint32_t region = ps_rule_in_place(x->p.rule) ? 0 : 1;
-        const enum vb_st st = tp_link_map(link[ps], region, region * x->p.worker * bytes, bytes,
-                                          x->window + ps * t->range_bytes, &at);
-        if (st != VB_OK)
-            return st;
+        for (uint32_t k = 0; st == VB_OK && tp_link_way(link[ps]) == TP_MAP && k < t->nclasses; k++)
+            st = map_range(x, link[ps], k, ps);
     }
-    return VB_OK;
+    return st;
 }
 
 void exchange_close(struct exchange *x)

@@ -141,6 +141,7 @@ enum vb_st model_build(const struct model_layer *layer, uint32_t nlayers, uint64
         return st;
     m.var = calloc(2 * (size_t)nlayers + 1, sizeof(struct gr_node *));
     m.grad = calloc(2 * (size_t)nlayers + 1, sizeof(struct gr_node *));
+    m.cls = calloc(2 * (size_t)nlayers + 1, sizeof(*m.cls));
     if (m.var == NULL || m.grad == NULL) {
         st = VB_NOMEM;
         goto fail;
@@ -172,6 +173,7 @@ void model_fini(struct model *m)
     gr_free(m->graph);
     free(m->var);
     free(m->grad);
+    free(m->cls);
     *m = (struct model){ 0 };
 }
 
@@ -180,8 +182,35 @@ struct ps_var *model_vars(const struct model *m)
     struct ps_var *v = calloc(m->nvars, sizeof(*v));
 
     for (uint32_t i = 0; v != NULL && i < m->nvars; i++)
-        v[i] = (struct ps_var){ .name = m->var[i]->name, .elems = gr_elems(m->var[i]->shape, 0) };
+        v[i] = (struct ps_var){ .name = m->var[i]->name,
+                                .elems = gr_elems(m->var[i]->shape, 0),
+                                .cls = m->cls[i] };
     return v;
+}
+
+enum vb_st model_sort(struct model *m, const uint32_t *cls)
+{
+    struct gr_node **var = calloc(m->nvars, sizeof(struct gr_node *)),
+                   **grad = calloc(m->nvars, sizeof(struct gr_node *));
+    uint32_t n = 0;
+
+    if (var == NULL || grad == NULL) {
+        free(var);
+        free(grad);
+        return VB_NOMEM;
+    }
+    for (uint32_t k = 0; n < m->nvars; k++)
+        for (uint32_t v = 0; v < m->nvars; v++)
+            if (cls[v] == k) {
+                var[n] = m->var[v];
+                grad[n] = m->grad[v];
+                m->cls[n++] = k;
+            }
+    free(m->var);
+    free(m->grad);
+    m->var = var;
+    m->grad = grad;
+    return VB_OK;
 }
 
 void model_init(const struct gr_node *var, uint64_t seed, float *w)

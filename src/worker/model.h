@@ -19,6 +19,7 @@ struct model {
     struct gr_node *x, *labels, *logits, *loss;
     uint32_t nvars, nlayers;
     struct gr_node **var, **grad;
+    uint32_t *cls; /* of each variable, 0 until model_sort */
     uint64_t nparams, classes;
 };
 
@@ -37,6 +38,9 @@ struct model_layer_type {
     bool has_units;
 };
 const struct model_layer_type *model_layer_type(size_t i);
+
+/* Orders the variables by class, cls[v] of variable v, and within one as they were. VB_NOMEM. */
+VB_MUST_CHECK enum vb_st model_sort(struct model *m, const uint32_t *cls);
 
 /* The variables as the chunk table wants them; gives: free. Names stay the model's. NULL: no memory. */
 struct ps_var *model_vars(const struct model *m);

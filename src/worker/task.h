@@ -57,7 +57,7 @@ VB_MUST_CHECK enum vb_st task_fetch(struct task *t, uint32_t tag, double sum[2],
 /* task_evaluate, into last and best. */
 VB_MUST_CHECK enum vb_st task_test(struct task *t);
 void task_report(const struct task *t, struct wk_report *r);
-bool task_in_step(const struct task *t); /* mode sync */
+bool task_in_step(const struct task *t); /* all variables are in sync */
 uint64_t task_samples(const struct task *t,
                       uint64_t steps);        /* of all workers in the first `steps` steps */
 double task_since(uint64_t ns);               /* seconds */

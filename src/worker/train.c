@@ -88,10 +88,15 @@ static enum vb_st read_last(struct task *t)
 
 static void report_waits(struct task *t)
 {
-    task_report(t, &(struct wk_report){ .event = WK_WAITS,
-                                        .staleness = exchange_staleness(t->x),
-                                        .waited_ns = exchange_waited_ns(t->x),
-                                        .nworkers = t->nworkers });
+    struct wk_report r = { .event = WK_WAITS,
+                           .cls = t->p->cls,
+                           .nclasses = t->p->table->nclasses,
+                           .waited_ns = exchange_waited_ns(t->x),
+                           .nworkers = t->nworkers };
+
+    for (uint32_t k = 0; k < r.nclasses; k++)
+        r.staleness[k] = exchange_staleness(t->x, k);
+    task_report(t, &r);
 }
 
 /* The last words: nothing more will be pushed, and the totals over all workers. */
@@ -176,8 +181,7 @@ static enum vb_st open_links(struct task *t)
 
     if (st == VB_OK)
         st = exchange_open(&(struct exchange_params){ .table = p->table,
-                                                      .rule = p->rule,
-                                                      .codec = p->codec,
+                                                      .cls = p->cls,
                                                       .worker = t->worker,
                                                       .nworkers = t->nworkers,
                                                       .node = t->node },

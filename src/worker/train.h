@@ -6,8 +6,7 @@
 #define WORKER_TRAIN_H
 
 #include "cluster/control.h"
-#include "ps/rule.h"
-#include "ps/table.h"
+#include "ps/class.h"
 #include "worker/feed.h"
 #include "worker/jitter.h"
 #include "worker/model.h"
@@ -29,9 +28,11 @@ struct wk_report {
     double push_ratio;                   /* bytes of gradients to bytes pushed */
     uint64_t pushed_bytes, pulled_bytes; /* over all workers */
     uint32_t params_crc32c;
-    /* waits: chunks read by how many steps they were behind, and how long it waited for each worker */
-    const uint64_t *staleness, *waited_ns;
-    uint32_t nworkers;
+    /* waits: of each class the chunks read by how many steps they were behind, and how long it waited for
+     * each worker */
+    const struct ps_class *cls;
+    const uint64_t *staleness[PS_CLASSES_MAX], *waited_ns;
+    uint32_t nclasses, nworkers;
     const char *peer; /* link, and the next two */
     const struct tp_link_info *link;
     uint64_t sent_bytes, received_bytes;
@@ -41,8 +42,7 @@ struct wk_params {
     struct ctl_params ctl; /* spec, rank, secret, config, listen_fd, transport, timeouts */
     const struct model *model;
     const struct ps_table *table;
-    const struct ps_rule *rule;   /* NULL: sync */
-    const struct kn_codec *codec; /* of pushes; NULL: they are not encoded */
+    const struct ps_class *cls; /* table->nclasses of them */
     struct feed_params train,
         test; /* test.images NULL: no evaluation; classes and rows are filled in */
     uint64_t batch, epochs, seed, virtual_workers;

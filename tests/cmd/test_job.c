@@ -73,7 +73,7 @@ Test(job, a_good_job_is_read_and_found_good)
                  VB_OK, "%s", err.text);
     cr_assert(j.nlayers == 4 && j.layer[0].units == 5 && j.layer[2].units == 3);
     cr_assert_str_eq(j.layer[3].type, "softmax_cross_entropy");
-    cr_assert(j.optimizer.kind == KN_MOMENTUM && j.optimizer.beta1 == 0.25f);
+    cr_assert(j.own.optimizer.kind == KN_MOMENTUM && j.own.optimizer.beta1 == 0.25f);
     cr_assert(j.batch == 8 && j.epochs == 1 && j.start_timeout == 60 && j.transport == CL_AUTO);
     cr_assert(j.found.features == 6 && j.found.train_samples == 20 && j.found.test_samples == 0);
     snprintf(path, sizeof(path), "%s/images", dir);

@@ -22,9 +22,11 @@
     "\"test_accuracy\":0.88,\"best_test_accuracy\":0.89,\"pushed_bytes\":0,\"pulled_bytes\":1e12}"
 
 #define WAITS                                                                                      \
-    "{\"event\":\"waits\",\"task\":\"worker 0\",\"staleness\":[60,20],\"waited_s\":[0.01,2.5]}"
+    "{\"event\":\"waits\",\"task\":\"worker "                                                      \
+    "0\",\"classes\":[{\"class\":\"others\",\"staleness\":[60,20]}],\"waited_s\":[0.01,2.5]}"
 #define WAITS_OTHER                                                                                \
-    "{\"event\":\"waits\",\"task\":\"worker 1\",\"staleness\":[0,0,0,20],\"waited_s\":[7,0]}"
+    "{\"event\":\"waits\",\"task\":\"worker "                                                      \
+    "1\",\"classes\":[{\"class\":\"others\",\"staleness\":[0,0,0,20]}],\"waited_s\":[7,0]}"
 
 static void show(const struct report_params *p)
 {

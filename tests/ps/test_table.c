@@ -3,15 +3,20 @@
 
 #include <criterion/criterion.h>
 
-static struct ps_table make(const uint64_t *elems, uint32_t n, uint32_t nps, uint32_t nlanes,
-                            uint64_t chunk_bytes)
+/* A class ends after each of these variables, and after the last one. */
+static struct ps_table make_classes(const uint64_t *elems, uint32_t n, uint64_t ends, uint32_t nps,
+                                    uint32_t nlanes, uint64_t chunk_bytes)
 {
     struct ps_var var[64];
     struct ps_table t;
     struct vb_err err;
 
     for (uint32_t i = 0; i < n; i++)
-        var[i] = (struct ps_var){ .name = "v", .elems = elems[i] };
+        var[i] = (struct ps_var){
+            .name = "v",
+            .elems = elems[i],
+            .cls = (uint32_t)__builtin_popcountll(ends & ((UINT64_C(1) << i) - 1)),
+        };
     const struct ps_table_params p = {
         .var = var, .nvars = n, .nps = nps, .nlanes = nlanes, .chunk_bytes = chunk_bytes
     };
@@ -20,18 +25,34 @@ static struct ps_table make(const uint64_t *elems, uint32_t n, uint32_t nps, uin
     return t;
 }
 
+static struct ps_table make(const uint64_t *elems, uint32_t n, uint32_t nps, uint32_t nlanes,
+                            uint64_t chunk_bytes)
+{
+    return make_classes(elems, n, 0, nps, nlanes, chunk_bytes);
+}
+
 /* Chunks follow each other without gap or overlap, inside their ps's range. */
 static void check_cover(const struct ps_table *t)
 {
     uint64_t at = 0;
+    uint32_t seen[64] = { 0 };
 
     for (uint32_t c = 0; c < t->nchunks; c++) {
         const struct ps_chunk *k = &t->chunk[c];
+        const struct ps_line *line = &t->line[k->cls];
+        const uint64_t range = line->offset + k->ps * line->range_bytes;
 
+        if (at < line->offset) { /* the next class */
+            cr_assert_eq(at, t->line[k->cls - 1].offset + t->line[k->cls - 1].bytes);
+            at = line->offset;
+        }
         cr_assert_eq(k->offset, at);
+        cr_assert_eq(k->cls, t->var[k->first_var].cls);
+        cr_assert_eq(k->at - ps_range_at(t, k->cls, k->ps), k->offset - range);
+        cr_assert(k->at + k->bytes <= ps_range_at(t, t->nclasses, k->ps));
+        cr_assert_eq(k->nth, seen[k->ps * t->nlanes + k->lane]++);
         cr_assert(k->bytes > 0 && k->bytes <= PS_CHUNK_MAX && k->bytes % PS_ALIGN == 0);
-        cr_assert(k->offset >= k->ps * t->range_bytes);
-        cr_assert(k->offset + k->bytes <= (k->ps + 1) * t->range_bytes);
+        cr_assert(k->offset >= range && k->offset + k->bytes <= range + line->range_bytes);
         cr_assert(k->lane < t->nlanes);
         at += k->bytes;
     }
@@ -78,12 +99,42 @@ Test(table, every_byte_is_owned_once_whatever_the_sizes)
 
                     while (n < 8 && sizes[s][n] != 0)
                         n++;
-                    struct ps_table t = make(sizes[s], n, nps, lanes, chunk[c]);
+                    for (uint64_t ends = 0; ends < 128; ends += s == 3 ? 128 : 43) {
+                        struct ps_table t = make_classes(sizes[s], n, ends, nps, lanes, chunk[c]);
 
-                    check_cover(&t);
-                    check_matches(&t);
-                    ps_table_fini(&t);
+                        check_cover(&t);
+                        check_matches(&t);
+                        ps_table_fini(&t);
+                    }
                 }
+}
+
+/* So small classes do not all end up in the first lane. */
+Test(table, lanes_share_the_chunks_of_all_classes)
+{
+    static const uint64_t sizes[] = { 10, 10, 10, 10 };
+    struct ps_table t = make_classes(sizes, 4, 7, 1, 2, 0);
+
+    cr_assert_eq(t.nclasses, 4);
+    cr_assert_eq(ps_lane_chunks(&t, 0, 0), 2);
+    cr_assert_eq(ps_lane_chunks(&t, 0, 1), 2);
+    cr_assert_eq(t.chunk[3].at, 3 * PS_PAGE);
+    ps_table_fini(&t);
+}
+
+Test(table, classes_come_one_after_another)
+{
+    const struct ps_var var[] = { { .name = "a", .elems = 1 },
+                                  { .name = "b", .elems = 1, .cls = 2 } };
+    struct ps_table t;
+    struct vb_err err;
+
+    cr_assert_eq(
+        ps_table_make(&(struct ps_table_params){ .var = var, .nvars = 2, .nps = 1 }, &t, &err),
+        VB_INVAL);
+    cr_assert_eq(
+        ps_table_make(&(struct ps_table_params){ .var = var + 1, .nvars = 1, .nps = 1 }, &t, &err),
+        VB_INVAL);
 }
 
 Test(table, load_is_even_by_bytes_though_one_variable_is_huge)
@@ -94,8 +145,8 @@ Test(table, load_is_even_by_bytes_though_one_variable_is_huge)
     for (uint32_t nps = 1; nps <= 4; nps++) {
         struct ps_table a = make(one_huge, 8, nps, 1, 0), b = make(mlp, 6, nps, 1, 0);
 
-        cr_assert(ps_range_used(&a, 0) * nps <= a.line_bytes * 1.02);
-        cr_assert(ps_range_used(&b, 0) * nps <= b.line_bytes * 1.02);
+        cr_assert(ps_range_used(&a, 0, 0) * nps <= a.line_bytes * 1.02);
+        cr_assert(ps_range_used(&b, 0, 0) * nps <= b.line_bytes * 1.02);
         ps_table_fini(&a);
         ps_table_fini(&b);
     }
@@ -106,9 +157,9 @@ Test(table, ranges_are_whole_pages_and_huge_ones_whole_huge_pages)
     static const uint64_t small[] = { 5000, 7000 }, large[] = { UINT64_C(200) << 20 };
     struct ps_table a = make(small, 2, 3, 1, 0), b = make(large, 1, 2, 1, 0);
 
-    cr_assert_eq(a.range_bytes % PS_PAGE, 0);
-    cr_assert_eq(b.range_bytes % PS_HUGE_PAGE, 0);
-    cr_assert_eq(ps_range_region(&a, 2) % PS_PAGE, 0);
+    cr_assert_eq(a.line[0].range_bytes % PS_PAGE, 0);
+    cr_assert_eq(b.line[0].range_bytes % PS_HUGE_PAGE, 0);
+    cr_assert_eq(ps_range_at(&a, 1, 2) % PS_PAGE, 0);
     ps_table_fini(&a);
     ps_table_fini(&b);
 }
@@ -117,11 +168,10 @@ Test(table, a_ps_without_any_bytes_still_has_a_region)
 {
     static const uint64_t tiny[] = { 10 };
     struct ps_table t = make(tiny, 1, 4, 1, 0);
-    uint32_t first = 0;
 
-    cr_assert_eq(ps_range_used(&t, 3), 0);
-    cr_assert_eq(ps_range_region(&t, 3), PS_PAGE);
-    cr_assert_eq(ps_range_chunks(&t, 3, &first), 0);
+    cr_assert_eq(ps_range_used(&t, 0, 3), 0);
+    cr_assert_eq(ps_range_at(&t, 1, 3), PS_PAGE);
+    cr_assert_eq(ps_lane_chunks(&t, 3, 0), 0);
     ps_table_fini(&t);
 }
 

@@ -5,7 +5,8 @@
 
 static struct ps_table table(void)
 {
-    const struct ps_var var[] = { { .name = "a", .elems = 100000 }, { .name = "b", .elems = 50 } };
+    const struct ps_var var[] = { { .name = "a", .elems = 100000 },
+                                  { .name = "b", .elems = 50, .cls = 1 } };
     struct ps_table t;
     struct vb_err err;
 
@@ -51,7 +52,7 @@ Test(wire, each_wrong_field_is_refused)
     const struct ps_hdr good = {
         .version = 1, .kind = PS_PUSH, .worker = 3, .samples = 25, .count = 25
     };
-    const uint32_t other_ps = t.nchunks - 1;
+    const uint32_t other_ps = t.nchunks - 2;
     struct ps_hdr h;
 
 #define REFUSED(change, payload)                                                                   \
@@ -65,7 +66,8 @@ Test(wire, each_wrong_field_is_refused)
     REFUSED(h.kind = 6, bytes);
     REFUSED(h.kind = PS_PARAM, bytes); /* the wrong direction */
     REFUSED(h.kind = PS_INIT, bytes);  /* not worker 0 */
-    REFUSED(h.cls = 1, bytes);
+    REFUSED(h.cls = 1, bytes);         /* another class's chunk */
+    REFUSED(h.cls = 2, bytes);
     REFUSED(h.worker = 2, bytes); /* on somebody else's link */
     REFUSED(h.flags = 1, bytes);
     REFUSED(h.chunk = other_ps, t.chunk[other_ps].bytes);
@@ -79,6 +81,7 @@ Test(wire, each_wrong_field_is_refused)
     REFUSED((void)0, UINT64_MAX);
     REFUSED((h.kind = PS_TICK, h.samples = 0, h.chunk = 1), 0); /* no such lane */
     REFUSED((h.kind = PS_TICK, h.samples = 0, h.flags = 2), 0);
+    REFUSED((h.kind = PS_TICK, h.samples = 0, h.cls = 2), 0);
     REFUSED((h.kind = PS_READ, h.samples = 0, h.count = 0), bytes);
     REFUSED((h.kind = PS_READ, h.samples = 0, h.count = 2), 0);
 #undef REFUSED

@@ -38,8 +38,9 @@ static void open_ps(struct rig *r, uint32_t k)
                                                         .loop_seed = r->p.seed },
                               &r->ps_node[k]),
                  VB_OK);
-    cr_assert_eq(tp_region_new(r->ps_node[k], ps_range_region(&r->table, k), false, &region),
-                 VB_OK);
+    cr_assert_eq(
+        tp_region_new(r->ps_node[k], ps_range_at(&r->table, r->table.nclasses, k), false, &region),
+        VB_OK);
     for (uint32_t i = 0; i < r->table.nlanes; i++)
         cr_assert_eq(lane_create(&(struct lane_params){ .table = &r->table,
                                                         .ps = k,
@@ -47,8 +48,7 @@ static void open_ps(struct rig *r, uint32_t k)
                                                         .nworkers = r->p.nworkers,
                                                         .node = r->ps_node[k],
                                                         .region = region,
-                                                        .codec = r->p.codec,
-                                                        .optimizer = &r->p.optimizer,
+                                                        .cls = r->p.cls,
                                                         .landing_bytes = r->p.landing_bytes },
                                  &r->lane[k][i]),
                      VB_OK);
@@ -61,7 +61,9 @@ void rig_open(struct rig *r, const struct rig_params *p)
 
     *r = (struct rig){ .p = *p };
     for (uint32_t i = 0; i < p->nvars; i++)
-        var[i] = (struct ps_var){ .name = "v", .elems = p->elems[i] };
+        var[i] = (struct ps_var){ .name = "v",
+                                  .elems = p->elems[i],
+                                  .cls = p->second_var > 0 && i >= p->second_var };
     cr_assert_eq(ps_table_make(&(struct ps_table_params){ .var = var,
                                                           .nvars = p->nvars,
                                                           .nps = p->nps,
@@ -81,7 +83,7 @@ void rig_open(struct rig *r, const struct rig_params *p)
             VB_OK);
         cr_assert_eq(exchange_open(&(struct exchange_params){ .table = &r->table,
                                                               .worker = w,
-                                                              .codec = p->codec,
+                                                              .cls = p->cls,
                                                               .node = r->worker_node[w] },
                                    &r->x[w]),
                      VB_OK);
@@ -190,17 +192,17 @@ static float tree(float *g, uint32_t n)
 float *rig_reference(const struct rig *r, uint64_t steps)
 {
     const uint64_t n = r->table.line_bytes / sizeof(float);
-    const struct kn_opt *o = &r->p.optimizer;
-    const size_t per = kn_opt_state(o->kind);
     float *w = calloc(n, sizeof(*w)), *m = calloc(n, sizeof(*m)), *v = calloc(n, sizeof(*v));
     uint64_t samples = 0;
 
     for (uint32_t k = 0; k < r->p.nworkers; k++)
         samples += 10 + k;
-    for (uint64_t t = 0; t < steps; t++) {
-        const struct kn_step s = kn_opt_step(o, t + 1, samples);
+    for (uint64_t t = 0; t < steps; t++)
+        for (uint32_t var = 0; var < r->table.nvars; var++) {
+            const struct kn_opt *o = &r->p.cls[r->table.var[var].cls].optimizer;
+            const size_t per = kn_opt_state(o->kind);
+            const struct kn_step s = kn_opt_step(o, t + 1, samples);
 
-        for (uint32_t var = 0; var < r->table.nvars; var++)
             for (uint64_t e = 0; e < r->table.var[var].elems; e++) {
                 const uint64_t i = r->table.var[var].offset / 4 + e;
                 float g[RIG_WORKERS_MAX];
@@ -213,7 +215,7 @@ float *rig_reference(const struct rig *r, uint64_t steps)
                 kn_ref.apply(&w[i], per > 0 ? &m[i] : NULL, per > 1 ? &v[i] : NULL, &one, 1, o, &s,
                              1);
             }
-    }
+        }
     free(m);
     free(v);
     return w;

@@ -15,8 +15,8 @@ struct rig_params {
     const uint64_t *elems; /* of the variables */
     uint32_t nvars, nps, nworkers, nlanes;
     uint64_t chunk_bytes, landing_bytes;
-    const struct kn_codec *codec; /* of pushes */
-    struct kn_opt optimizer;
+    struct ps_class cls[2]; /* the second: of variables from second_var on, where that is not 0 */
+    uint32_t second_var;
     uint64_t seed; /* of the loop; 0: in order and at once */
     struct tp_loop_knobs knobs;
 };

@@ -26,8 +26,8 @@ static struct rig_params params(const struct kn_codec *codec)
                                 .nlanes = 2,
                                 .chunk_bytes = 4096,
                                 .landing_bytes = 1 << 20,
-                                .codec = codec,
-                                .optimizer = { .kind = KN_SGD, .rate = 33.0f } };
+                                .cls[0].push = codec,
+                                .cls[0].optimizer = { .kind = KN_SGD, .rate = 33.0f } };
 }
 
 /* With rate 33 and 33 samples in a step a parameter is minus the sum of all that was decoded. */
@@ -55,7 +55,7 @@ static void run(struct rig_params p, uint64_t steps)
     struct rig r;
 
     rig_open(&r, &p);
-    cr_assert(rig_train(&r, steps), "codec %d, seed %lu", p.codec->kind, p.seed);
+    cr_assert(rig_train(&r, steps), "codec %d, seed %lu", p.cls[0].push->kind, p.seed);
     check_sums(&r, steps);
     for (uint32_t w = 1; w < p.nworkers; w++)
         for (uint32_t v = 0; v < r.table.nvars; v++)

@@ -42,7 +42,7 @@ Test(exchange, any_number_of_tasks_gives_the_bits_of_one_process)
                                      .nworkers = workers[i],
                                      .chunk_bytes = 4096,
                                      .landing_bytes = 1 << 20,
-                                     .optimizer = sgd },
+                                     .cls[0].optimizer = sgd },
                 3);
 }
 
@@ -61,7 +61,27 @@ Test(exchange, every_optimizer_keeps_its_state_with_its_chunk)
                                      .nlanes = lanes,
                                      .chunk_bytes = 8192,
                                      .landing_bytes = 1 << 20,
-                                     .optimizer = opt[i] },
+                                     .cls[0].optimizer = opt[i] },
+                4);
+}
+
+Test(exchange, classes_have_optimizers_and_lanes_of_their_own)
+{
+    static const struct kn_opt adam = {
+        .kind = KN_ADAM, .rate = 0.01f, .beta1 = 0.9f, .beta2 = 0.999f, .eps = 1e-8f
+    };
+
+    for (uint32_t second = 1; second < VB_ARRAY_LEN(sizes); second++)
+        for (uint64_t seed = 0; seed <= 3; seed++)
+            run((struct rig_params){ .nps = 1 + second % 3,
+                                     .nworkers = 3,
+                                     .nlanes = 1 + second % 2,
+                                     .chunk_bytes = 4096,
+                                     .landing_bytes = seed % 2 == 0 ? 1 : 1 << 20,
+                                     .cls = { { .optimizer = sgd }, { .optimizer = adam } },
+                                     .second_var = second,
+                                     .seed = seed,
+                                     .knobs = { .place = seed > 1, .delay = 0.5f } },
                 4);
 }
 
@@ -72,7 +92,7 @@ Test(exchange, delays_reordering_and_duplicates_change_nothing)
                                  .nworkers = 4,
                                  .chunk_bytes = 4096,
                                  .landing_bytes = 1 << 20,
-                                 .optimizer = sgd,
+                                 .cls[0].optimizer = sgd,
                                  .seed = seed,
                                  .knobs = { .delay = 0.5f, .reorder = 0.3f, .duplicate = 0.2f } },
             5);
@@ -85,7 +105,7 @@ Test(exchange, gradients_that_cannot_be_viewed_land_in_the_lanes_memory)
                                  .nworkers = 3,
                                  .chunk_bytes = 4096,
                                  .landing_bytes = 1 << 20,
-                                 .optimizer = sgd,
+                                 .cls[0].optimizer = sgd,
                                  .seed = seed,
                                  .knobs = { .place = true, .delay = 0.5f, .reorder = 0.3f } },
             4);
@@ -98,7 +118,7 @@ Test(exchange, one_chunk_of_landing_memory_is_enough)
                                  .nworkers = 5,
                                  .chunk_bytes = 4096,
                                  .landing_bytes = 1,
-                                 .optimizer = sgd,
+                                 .cls[0].optimizer = sgd,
                                  .seed = seed,
                                  .knobs = { .place = true, .delay = 0.5f } },
             4);
@@ -113,7 +133,7 @@ Test(exchange, a_finished_worker_leaves_and_the_others_go_on)
                                   .nworkers = 2,
                                   .chunk_bytes = 4096,
                                   .landing_bytes = 1 << 20,
-                                  .optimizer = sgd };
+                                  .cls[0].optimizer = sgd };
 
     rig_open(&r, &p);
     cr_assert(rig_train(&r, 2));
@@ -139,7 +159,7 @@ Test(exchange, it_says_which_ps_it_waits_for)
                                   .nworkers = 1,
                                   .chunk_bytes = 4096,
                                   .landing_bytes = 1 << 20,
-                                  .optimizer = sgd };
+                                  .cls[0].optimizer = sgd };
     uint32_t ps = 9;
 
     rig_open(&r, &p);

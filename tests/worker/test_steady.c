@@ -221,9 +221,10 @@ static void train(struct task *t, const struct model *m, const struct ps_table *
 static bool run(enum tp_way way, const char *name, const struct model *m,
                 const struct ps_table *table)
 {
-    static const struct kn_opt sgd = { .kind = KN_SGD, .rate = 0.1f };
+    static const struct ps_class cls = { .optimizer = { .kind = KN_SGD, .rate = 0.1f } };
     const struct wk_params p = { .model = m,
                                  .table = table,
+                                 .cls = &cls,
                                  .batch = BATCH,
                                  .virtual_workers = VIRTUAL,
                                  .step_ns = 60 * VB_SEC };
@@ -237,15 +238,15 @@ static bool run(enum tp_way way, const char *name, const struct model *m,
 
     need(tp_node_open(&ps, &s.node) == VB_OK && tp_node_open(&worker, &t.node) == VB_OK,
          "no nodes");
-    need(tp_region_new(s.node, ps_range_region(table, 0), false, &region) == VB_OK, "no region");
+    need(tp_region_new(s.node, ps_range_at(table, 1, 0), false, &region) == VB_OK, "no region");
     need(lane_create(&(struct lane_params){ .table = table,
                                             .nworkers = 1,
                                             .node = s.node,
-                                            .optimizer = &sgd,
+                                            .cls = &cls,
                                             .landing_bytes = 1 << 30 },
                      &s.lane) == VB_OK &&
-             exchange_open(&(struct exchange_params){ .table = table, .node = t.node }, &t.x) ==
-                 VB_OK,
+             exchange_open(&(struct exchange_params){ .table = table, .cls = &cls, .node = t.node },
+                           &t.x) == VB_OK,
          "no lane or exchange");
     join(&s, &t, way);
     make_data(&t, &p);

@@ -26,7 +26,7 @@ struct side {
 };
 
 static struct ps_table table;
-static struct ps_rule rule;
+static struct ps_class cls = { .optimizer = { .kind = KN_SGD, .rate = 1 } };
 static struct side server[SERVERS], worker[WORKERS];
 static atomic_uint_fast64_t pushed[WORKERS]; /* clocks that it has begun to push */
 static atomic_uint_fast64_t reads, violations, stale;
@@ -77,7 +77,7 @@ static void look(const struct side *s, uint32_t v, uint64_t c, uint64_t *seen)
         const uint64_t n = (uint64_t)count, most = atomic_load(&pushed[w]);
 
         ok &= count == (double)n && n >= seen[w] && n <= most &&
-              (w == s->index ? n == c : n + rule.staleness_hi >= c);
+              (w == s->index ? n == c : n + cls.rule.staleness_hi >= c);
         for (uint32_t k = w; k < ELEMS; k += WORKERS) /* the whole of it is of one moment */
             ok &= p[k] == p[w];
         if (n < c)
@@ -117,12 +117,11 @@ static void fill(const struct side *s)
 
 static void open_server(struct side *s)
 {
-    static const struct kn_opt sgd = { .kind = KN_SGD, .rate = 1 };
     uint32_t region = 0, copies = 0;
 
     need(tp_node_open(&(struct tp_node_params){ .name = "ps", .nports = 1 }, &s->node) == VB_OK &&
-             tp_region_new(s->node, ps_range_region(&table, s->index), false, &region) == VB_OK &&
-             tp_region_new(s->node, WORKERS * ps_range_region(&table, s->index), false, &copies) ==
+             tp_region_new(s->node, ps_range_at(&table, 1, s->index), false, &region) == VB_OK &&
+             tp_region_new(s->node, WORKERS * ps_range_at(&table, 1, s->index), false, &copies) ==
                  VB_OK,
          "no ps");
     need(lane_create(&(struct lane_params){ .table = &table,
@@ -131,8 +130,7 @@ static void open_server(struct side *s)
                                             .node = s->node,
                                             .region = region,
                                             .copies = copies,
-                                            .rule = &rule,
-                                            .optimizer = &sgd,
+                                            .cls = &cls,
                                             .landing_bytes = UINT64_MAX },
                      &s->lane) == VB_OK,
          "no lane");
@@ -161,7 +159,7 @@ static void open_worker(struct side *s, enum tp_way way)
     need(tp_node_open(&(struct tp_node_params){ .name = "worker", .nports = 1 }, &s->node) ==
                  VB_OK &&
              exchange_open(&(struct exchange_params){ .table = &table,
-                                                      .rule = &rule,
+                                                      .cls = &cls,
                                                       .worker = s->index,
                                                       .nworkers = WORKERS,
                                                       .node = s->node },
@@ -201,7 +199,7 @@ static bool run(enum tp_way way, uint32_t s)
     atomic_store(&violations, 0);
     atomic_store(&stale, 0);
     atomic_store(&stop, false);
-    rule = s == 0 ? ps_rule_sync : (struct ps_rule){ PS_SSP, s, s, 0 };
+    cls.rule = s == 0 ? (struct ps_rule){ 0 } : (struct ps_rule){ PS_SSP, s, s, 0 };
     for (uint32_t k = 0; k < SERVERS; k++) {
         server[k] = (struct side){ .index = k };
         open_server(&server[k]);

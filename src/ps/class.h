@@ -1,0 +1,36 @@
+/*
+ * class.h - what the variables of one class have in common, as its ps and its workers use it.
+ */
+#ifndef PS_CLASS_H
+#define PS_CLASS_H
+
+#include "kernels/codec.h"
+#include "kernels/kn.h"
+#include "ps/rule.h"
+#include "ps/table.h"
+
+/* Modes ssp and async: what is done about gradients of parameters that have changed since. All zero: nothing. */
+struct ps_async {
+    bool rate_over_staleness; /* the rate is divided by 1 + the steps that the gradient is behind */
+    float compensation;       /* lambda of DC-ASGD (Zheng et al. 2017) */
+};
+
+struct ps_class {     /* zeroed: sync, plain SGD with rate 0, nothing encoded */
+    const char *name; /* for reports; borrowed */
+    struct ps_rule rule;
+    const struct kn_codec *push; /* how gradients travel; NULL: as they are; borrowed */
+    struct kn_opt optimizer;
+    struct ps_async async;
+};
+
+/* Does a worker read the ps's own memory, on one host? Else each worker has a copy, at the ps. */
+static inline bool ps_class_in_place(const struct ps_class *c)
+{
+    return c->rule.mode == PS_SYNC;
+}
+
+/* Where the range of class k begins in a worker's copy of what is not read in place; of table->nclasses: the
+ * bytes of such a copy, 0: there is none. */
+uint64_t ps_copy_at(const struct ps_table *t, const struct ps_class *c, uint32_t k, uint32_t ps);
+
+#endif
