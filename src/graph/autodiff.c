@@ -21,7 +21,7 @@ static void mark_live(struct pass *p, struct gr_node *const *var, uint32_t nvars
     for (uint32_t id = 0; id < n; id++) {
         const struct gr_node *node = gr_at(p->g, id);
 
-        for (uint32_t i = 0; i < node->type->nin; i++)
+        for (uint32_t i = 0; i < node->nin; i++)
             p->live[id] = p->live[id] || p->live[node->in[i]->id];
     }
 }
@@ -46,17 +46,17 @@ static enum vb_st visit(struct pass *p, struct gr_node *n, struct vb_err *err)
     bool need[GR_IN_MAX] = { false };
     enum vb_st st = VB_OK;
 
-    if (!p->live[n->id] || p->grad[n->id] == NULL || n->type->nin == 0)
+    if (!p->live[n->id] || p->grad[n->id] == NULL || n->nin == 0)
         return VB_OK;
     if (n->type->grad == NULL) {
         vb_err_set(err, "'%s': op %s has no gradient, keep it off the way from loss to variables",
                    n->name, n->type->name);
         return VB_INVAL;
     }
-    for (uint32_t i = 0; i < n->type->nin; i++)
+    for (uint32_t i = 0; i < n->nin; i++)
         need[i] = p->live[n->in[i]->id];
     st = n->type->grad(p->g, n, p->grad[n->id], need, din, err);
-    for (uint32_t i = 0; st == VB_OK && i < n->type->nin; i++)
+    for (uint32_t i = 0; st == VB_OK && i < n->nin; i++)
         if (need[i])
             st = contribute(p, n->in[i], din[i], err);
     return st;
@@ -85,7 +85,7 @@ enum vb_st gr_gradients(struct graph *g, const struct gr_type *add, const struct
     AUTO_FREE struct gr_node **grad = calloc((size_t)n + 1, sizeof(struct gr_node *));
     AUTO_FREE bool *live = calloc((size_t)n + 1, sizeof(*live));
     struct pass p = { .g = g, .add = add, .grad = grad, .live = live };
-    const struct gr_node one = { .attr.value = 1.0f };
+    const struct gr_attr one = { .f = { 1 } };
     enum vb_st st;
 
     if (grad == NULL || live == NULL) {

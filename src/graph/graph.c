@@ -27,8 +27,10 @@ void gr_free(struct graph *g)
 {
     if (g == NULL)
         return;
-    for (uint32_t i = 0; i < g->n; i++)
+    for (uint32_t i = 0; i < g->n; i++) {
+        free(g->node[i]->data);
         free(g->node[i]);
+    }
     free(g->node);
     free(g);
 }
@@ -197,22 +199,43 @@ enum vb_st gr_add_variable(struct graph *g, const char *name, struct gr_shape sh
 }
 
 enum vb_st gr_add(struct graph *g, const struct gr_type *type, const char *name,
-                  struct gr_node *const *in, const struct gr_node *proto, struct gr_node **out,
+                  struct gr_node *const *in, const struct gr_attr *attr, struct gr_node **out,
                   struct vb_err *err)
 {
-    struct gr_node *n = NULL;
-    enum vb_st st = node_new(g, type, name, &n, err);
+    return gr_add_n(g, type, name, in, type->nin, attr, out, err);
+}
 
+static enum vb_st check_nin(const struct gr_type *type, uint32_t nin, struct vb_err *err)
+{
+    const uint32_t most = VB_MIN(VB_MAX(type->nin, type->nin_max), (uint32_t)GR_IN_MAX);
+
+    if (nin >= type->nin && nin <= most)
+        return VB_OK;
+    vb_err_set(err, "%s takes %u to %u inputs, not %u", type->name, type->nin, most, nin);
+    return VB_INVAL;
+}
+
+enum vb_st gr_add_n(struct graph *g, const struct gr_type *type, const char *name,
+                    struct gr_node *const *in, uint32_t nin, const struct gr_attr *attr,
+                    struct gr_node **out, struct vb_err *err)
+{
+    struct gr_node *n = NULL;
+    enum vb_st st = check_nin(type, nin, err);
+
+    if (st == VB_OK)
+        st = node_new(g, type, name, &n, err);
     if (st != VB_OK)
         return st;
-    for (uint32_t i = 0; i < type->nin; i++)
+    n->nin = nin;
+    for (uint32_t i = 0; i < nin; i++)
         n->in[i] = in[i];
-    if (proto != NULL)
-        n->attr = proto->attr;
+    if (attr != NULL)
+        n->attr = *attr;
     st = type->infer(n, err);
     if (st == VB_OK)
         st = check_elems(n, err);
     if (st != VB_OK) {
+        free(n->data);
         free(n);
         return st;
     }
@@ -226,6 +249,6 @@ void gr_prune(const struct graph *g, struct gr_node *const *fetch, uint32_t nfet
     for (uint32_t i = 0; i < nfetch; i++)
         need[fetch[i]->id] = true;
     for (uint32_t id = g->n; id-- > 0;)
-        for (uint32_t i = 0; need[id] && i < g->node[id]->type->nin; i++)
+        for (uint32_t i = 0; need[id] && i < g->node[id]->nin; i++)
             need[g->node[id]->in[i]->id] = true;
 }

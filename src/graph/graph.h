@@ -15,10 +15,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { GR_RANK_MAX = 4, GR_IN_MAX = 4, GR_NAME_MAX = 64, GR_SHAPE_TEXT = 96 };
+enum { GR_RANK_MAX = 6, GR_IN_MAX = 8, GR_NAME_MAX = 64, GR_SHAPE_TEXT = 144 };
+enum { GR_INTS_MAX = 16, GR_REALS_MAX = 4 };
 #define GR_BATCH UINT64_MAX /* a dimension known only in a run */
 
-enum gr_dtype { GR_F32, GR_I32 };
+enum gr_dtype { GR_F32, GR_I32, GR_I64, GR_BOOL, GR_DTYPES }; /* bool: a byte, 0 or 1 */
 
 struct gr_shape {
     uint32_t rank;
@@ -32,13 +33,30 @@ struct gr_tensor {
     struct gr_shape shape;
 };
 
+/* What a node is besides its inputs; what each number means is the type's. */
+struct gr_attr {
+    int64_t i[GR_INTS_MAX];
+    double f[GR_REALS_MAX];
+};
+
+/* What a run gives to its ops, and what they may say. */
+struct gr_run {
+    void *scratch;      /* as many bytes as type->scratch asked for, aligned to 64 */
+    uint64_t seed;      /* of the run: other numbers in each */
+    struct vb_err *err; /* of an op that failed: `failed` is set and the run ends with VB_INVAL */
+    bool failed;
+};
+
 struct gr_node;
 struct graph;
 
 /* One kind of op; a file of src/ops gives one, and src/ops/ops.c lists them all. */
 struct gr_type {
     const char *name; /* "matmul" */
-    uint32_t nin;
+    uint32_t nin;     /* inputs */
+    uint32_t nin_max; /* more of them may follow, up to so many; 0: none */
+    const char *const *ints,
+        *const *reals; /* what attr.i and attr.f are called, NULL ends; NULL: none */
     /* The output may take the place of this input, when no other input and no later node reads it;
      * -1: never. */
     int inplace_of;
@@ -53,24 +71,25 @@ struct gr_type {
     enum vb_st (*grad)(struct graph *g, struct gr_node *n, struct gr_node *dout, const bool *need,
                        struct gr_node **din_out, struct vb_err *err);
 
+    /* Bytes of r->scratch that a run with so many rows needs; NULL: none. */
+    uint64_t (*scratch)(const struct gr_node *n, uint64_t batch);
+
     /* Computes out from in. Rows may be 0. Never allocates. NULL: placeholder and variable. What in
-     * holds is the caller's to check (labels of a class that exists). */
-    void (*run)(const struct gr_node *n, const struct gr_tensor *in, struct gr_tensor *out);
+     * holds is the op's to check where it would lead out of memory (an index). */
+    void (*run)(const struct gr_node *n, const struct gr_tensor *in, struct gr_tensor *out,
+                struct gr_run *r);
 };
 
 struct gr_node {
     uint32_t id;
     const struct gr_type *type;
     char name[GR_NAME_MAX];
+    uint32_t nin;
     struct gr_node *in[GR_IN_MAX];
     enum gr_dtype dtype;
     struct gr_shape shape;
-    union {
-        struct {
-            bool ta, tb;
-        } matmul;
-        float value; /* constant */
-    } attr;
+    struct gr_attr attr;
+    void *data; /* of a constant; the node's */
 };
 
 extern const struct gr_type gr_placeholder, gr_variable; /* leaves: no run */
@@ -90,17 +109,22 @@ VB_MUST_CHECK enum vb_st gr_add_placeholder(struct graph *g, const char *name, e
 VB_MUST_CHECK enum vb_st gr_add_variable(struct graph *g, const char *name, struct gr_shape shape,
                                          struct gr_node **out, struct vb_err *err);
 
-/* An op on `in[0..type->nin)`; proto gives attr (NULL: zero). name NULL: made from type and id.
+/* An op on `in[0..type->nin)`; attr NULL: zero. name NULL: made from type and id.
  * Runs shape inference: VB_INVAL and err when inputs do not fit. */
 VB_MUST_CHECK enum vb_st gr_add(struct graph *g, const struct gr_type *type, const char *name,
-                                struct gr_node *const *in, const struct gr_node *proto,
+                                struct gr_node *const *in, const struct gr_attr *attr,
                                 struct gr_node **out, struct vb_err *err);
+/* The same on `nin` inputs, for a type that takes more than type->nin. */
+VB_MUST_CHECK enum vb_st gr_add_n(struct graph *g, const struct gr_type *type, const char *name,
+                                  struct gr_node *const *in, uint32_t nin,
+                                  const struct gr_attr *attr, struct gr_node **out,
+                                  struct vb_err *err);
 
 /*
  * Reverse-mode differentiation: adds nodes for d(loss)/d(var[i]) into grad_out[i]. loss is a scalar
  * (rank 0). Contributions to one tensor are added in order of the users' numbers, last user first.
  * The graph knows no ops, so it is told two: `add` (two inputs of one shape, their sum) and
- * `constant` (no input; the scalar attr.value), from which the gradient of loss itself, 1, is made.
+ * `constant` (no input; the scalar attr.f[0]), from which the gradient of loss itself, 1, is made.
  * VB_INVAL: loss does not depend on a variable, or an op on the way has no gradient (err names it).
  * After a failure the nodes added so far stay, with no users.
  */
@@ -111,6 +135,9 @@ VB_MUST_CHECK enum vb_st gr_gradients(struct graph *g, const struct gr_type *add
 
 /* Marks what the fetches need: sets need[id] for all ids, gr_count of them. */
 void gr_prune(const struct graph *g, struct gr_node *const *fetch, uint32_t nfetch, bool *need);
+
+size_t gr_dtype_bytes(enum gr_dtype t);
+const char *gr_dtype_name(enum gr_dtype t); /* "f32" */
 
 /* GR_BATCH counted as batch; rank 0: 1; UINT64_MAX: more than 64 bits hold. */
 uint64_t gr_elems(struct gr_shape s, uint64_t batch);

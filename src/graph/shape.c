@@ -3,6 +3,22 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+size_t gr_dtype_bytes(enum gr_dtype t)
+{
+    static const size_t bytes[] = { [GR_F32] = 4, [GR_I32] = 4, [GR_I64] = 8, [GR_BOOL] = 1 };
+
+    return bytes[t];
+}
+
+const char *gr_dtype_name(enum gr_dtype t)
+{
+    static const char *const name[] = {
+        [GR_F32] = "f32", [GR_I32] = "i32", [GR_I64] = "i64", [GR_BOOL] = "bool"
+    };
+
+    return name[t];
+}
+
 uint64_t gr_elems(struct gr_shape s, uint64_t batch)
 {
     uint64_t n = 1;

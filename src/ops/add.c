@@ -31,7 +31,8 @@ static enum vb_st grad(struct graph *g, struct gr_node *n, struct gr_node *dout,
     return VB_OK;
 }
 
-static void run(const struct gr_node *n, const struct gr_tensor *in, struct gr_tensor *out)
+static void run(const struct gr_node *n, const struct gr_tensor *in, struct gr_tensor *out,
+                struct gr_run *r)
 {
     const size_t elems = gr_elems(out->shape, 0);
 

@@ -27,7 +27,8 @@ static enum vb_st grad(struct graph *g, struct gr_node *n, struct gr_node *dout,
     return need[1] ? gr_add(g, &op_col_sum, NULL, &dout, NULL, &din_out[1], err) : VB_OK;
 }
 
-static void run(const struct gr_node *n, const struct gr_tensor *in, struct gr_tensor *out)
+static void run(const struct gr_node *n, const struct gr_tensor *in, struct gr_tensor *out,
+                struct gr_run *r)
 {
     kn_best()->bias_add(out->data, in[0].data, in[1].data, out->shape.dim[0], out->shape.dim[1]);
 }

@@ -3,17 +3,12 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-static const char *dtype_name(enum gr_dtype dtype)
-{
-    return dtype == GR_F32 ? "f32" : "i32";
-}
-
 enum vb_st op_misfit(const struct gr_node *n, const char *why, struct vb_err *err)
 {
     char shapes[GR_IN_MAX * (GR_SHAPE_TEXT + 3)] = "";
     size_t at = 0;
 
-    for (uint32_t i = 0; i < n->type->nin; i++) {
+    for (uint32_t i = 0; i < n->nin; i++) {
         char one[GR_SHAPE_TEXT];
 
         gr_shape_str(n->in[i]->shape, one, sizeof(one));
@@ -30,7 +25,7 @@ enum vb_st op_want(const struct gr_node *n, uint32_t i, enum gr_dtype dtype, uin
 
     if (n->in[i]->dtype != dtype)
         snprintf(why, sizeof(why), "input %" PRIu32 " is %s where %s is needed", i,
-                 dtype_name(n->in[i]->dtype), dtype_name(dtype));
+                 gr_dtype_name(n->in[i]->dtype), gr_dtype_name(dtype));
     else if (n->in[i]->shape.rank != rank)
         snprintf(why, sizeof(why),
                  "input %" PRIu32 " has rank %" PRIu32 " where %" PRIu32 " is needed", i,

@@ -15,7 +15,8 @@ static enum vb_st infer(struct gr_node *n, struct vb_err *err)
     return VB_OK;
 }
 
-static void run(const struct gr_node *n, const struct gr_tensor *in, struct gr_tensor *out)
+static void run(const struct gr_node *n, const struct gr_tensor *in, struct gr_tensor *out,
+                struct gr_run *r)
 {
     kn_best()->col_sum(out->data, in[0].data, in[0].shape.dim[0], in[0].shape.dim[1]);
 }

@@ -1,5 +1,5 @@
 /*
- * matmul(a, b) -> op(a) op(b), matrices; op transposes where attr.matmul says so. The batch may be
+ * matmul(a, b) -> op(a) op(b), matrices; op transposes where attr says so. The batch may be
  * the rows of the result, or the inner size (which sums over samples).
  *
  * Gradients of c = op(a) op(b): with d = dc, op(a)' = d op(b)^T and op(b)' = op(a)^T d; where an
@@ -12,6 +12,9 @@
 
 #include <limits.h>
 
+enum { TA, TB };
+static const char *const ints[] = { "ta", "tb", NULL };
+
 static bool too_large(struct gr_shape s)
 {
     for (uint32_t i = 0; i < s.rank; i++)
@@ -22,7 +25,7 @@ static bool too_large(struct gr_shape s)
 
 static enum vb_st infer(struct gr_node *n, struct vb_err *err)
 {
-    const bool ta = n->attr.matmul.ta, tb = n->attr.matmul.tb;
+    const bool ta = n->attr.i[TA] != 0, tb = n->attr.i[TB] != 0;
     const struct gr_shape a = n->in[0]->shape, b = n->in[1]->shape;
     enum vb_st st = op_want(n, 0, GR_F32, 2, err);
 
@@ -49,15 +52,15 @@ static enum vb_st infer(struct gr_node *n, struct vb_err *err)
 static enum vb_st product(struct graph *g, struct gr_node *a, struct gr_node *b, bool ta, bool tb,
                           struct gr_node **out, struct vb_err *err)
 {
-    const struct gr_node proto = { .attr.matmul = { .ta = ta, .tb = tb } };
+    const struct gr_attr attr = { .i = { [TA] = ta, [TB] = tb } };
 
-    return gr_add(g, &op_matmul, NULL, (struct gr_node *[]){ a, b }, &proto, out, err);
+    return gr_add(g, &op_matmul, NULL, (struct gr_node *[]){ a, b }, &attr, out, err);
 }
 
 static enum vb_st grad(struct graph *g, struct gr_node *n, struct gr_node *dout, const bool *need,
                        struct gr_node **din_out, struct vb_err *err)
 {
-    const bool ta = n->attr.matmul.ta, tb = n->attr.matmul.tb;
+    const bool ta = n->attr.i[TA] != 0, tb = n->attr.i[TB] != 0;
     struct gr_node *a = n->in[0], *b = n->in[1];
     enum vb_st st = VB_OK;
 
@@ -70,9 +73,10 @@ static enum vb_st grad(struct graph *g, struct gr_node *n, struct gr_node *dout,
     return st;
 }
 
-static void run(const struct gr_node *n, const struct gr_tensor *in, struct gr_tensor *out)
+static void run(const struct gr_node *n, const struct gr_tensor *in, struct gr_tensor *out,
+                struct gr_run *r)
 {
-    const bool ta = n->attr.matmul.ta, tb = n->attr.matmul.tb;
+    const bool ta = n->attr.i[TA] != 0, tb = n->attr.i[TB] != 0;
 
     kn_gemm(out->data, in[0].data, in[1].data, ta, tb, out->shape.dim[0], out->shape.dim[1],
             in[0].shape.dim[ta ? 0 : 1]);
@@ -81,6 +85,7 @@ static void run(const struct gr_node *n, const struct gr_tensor *in, struct gr_t
 const struct gr_type op_matmul = {
     .name = "matmul",
     .nin = 2,
+    .ints = ints,
     .inplace_of = -1,
     .infer = infer,
     .grad = grad,

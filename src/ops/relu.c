@@ -17,7 +17,8 @@ static enum vb_st grad(struct graph *g, struct gr_node *n, struct gr_node *dout,
     return gr_add(g, &op_relu_grad, NULL, (struct gr_node *[]){ dout, n }, NULL, &din_out[0], err);
 }
 
-static void run(const struct gr_node *n, const struct gr_tensor *in, struct gr_tensor *out)
+static void run(const struct gr_node *n, const struct gr_tensor *in, struct gr_tensor *out,
+                struct gr_run *r)
 {
     kn_best()->relu(out->data, in[0].data, gr_elems(out->shape, 0));
 }

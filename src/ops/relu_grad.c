@@ -20,7 +20,8 @@ static enum vb_st infer(struct gr_node *n, struct vb_err *err)
     return VB_OK;
 }
 
-static void run(const struct gr_node *n, const struct gr_tensor *in, struct gr_tensor *out)
+static void run(const struct gr_node *n, const struct gr_tensor *in, struct gr_tensor *out,
+                struct gr_run *r)
 {
     kn_best()->relu_grad(out->data, in[0].data, in[1].data, gr_elems(out->shape, 0));
 }

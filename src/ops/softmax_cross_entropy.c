@@ -31,7 +31,8 @@ static enum vb_st grad(struct graph *g, struct gr_node *n, struct gr_node *dout,
                   (struct gr_node *[]){ n->in[0], n->in[1], dout }, NULL, &din_out[0], err);
 }
 
-static void run(const struct gr_node *n, const struct gr_tensor *in, struct gr_tensor *out)
+static void run(const struct gr_node *n, const struct gr_tensor *in, struct gr_tensor *out,
+                struct gr_run *r)
 {
     kn_softmax_xent(out->data, in[0].data, in[1].data, in[0].shape.dim[0], in[0].shape.dim[1]);
 }

@@ -106,10 +106,10 @@ static void run_node(struct exec *e, uint32_t i, const struct exec_run *r)
 
     if (v >= 0)
         e->data[i] = e->var[v].grad_at[r->depth];
-    for (uint32_t k = 0; k < n->type->nin; k++)
+    for (uint32_t k = 0; k < n->nin; k++)
         in[k] = view(e, n->in[k], r->rows);
     out = view(e, n, r->rows);
-    n->type->run(n, in, &out);
+    n->type->run(n, in, &out, &e->run);
     if (v >= 0)
         fold(e, &e->var[v], r);
     if (r->last && e->p.nchunks > 0)

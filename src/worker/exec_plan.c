@@ -76,7 +76,7 @@ static enum vb_st list_users(struct exec *e)
         for (uint32_t i = 0; i < e->nnodes; i++) {
             const struct gr_node *node = gr_at(e->p.graph, i);
 
-            for (uint32_t k = 0; e->need[i] && k < node->type->nin; k++, n++) {
+            for (uint32_t k = 0; e->need[i] && k < node->nin; k++, n++) {
                 const uint32_t in = node->in[k]->id;
 
                 if (pass == 0)
@@ -105,7 +105,7 @@ static void held_vars(const struct exec *e, uint32_t i, uint32_t *list, uint32_t
     *n = 0;
     if (!e->need[i] || is_leaf(node))
         return;
-    for (uint32_t k = 0; k < node->type->nin; k++)
+    for (uint32_t k = 0; k < node->nin; k++)
         if (e->var_of[node->in[k]->id] >= 0)
             list[(*n)++] = (uint32_t)e->var_of[node->in[k]->id];
     if (e->grad_of[i] >= 0)
@@ -155,7 +155,8 @@ static const struct gr_node *place_of(const struct exec *e, const struct gr_node
     const struct gr_node *in = node->in[node->type->inplace_of];
 
     if (is_leaf(in) || e->grad_of[in->id] >= 0 || is_fetched(e, in) ||
-        e->user_at[in->id + 1] - e->user_at[in->id] != 1 || !gr_shape_eq(in->shape, node->shape))
+        e->user_at[in->id + 1] - e->user_at[in->id] != 1 || in->dtype != node->dtype ||
+        !gr_shape_eq(in->shape, node->shape))
         return NULL;
     return in;
 }
@@ -179,7 +180,8 @@ static enum vb_st give_buffers(struct exec *e)
                 e->data[i] = e->data[in->id];
                 continue;
             }
-            if (!vb_mul(gr_elems(node->shape, e->p.max_rows), sizeof(float), &bytes) ||
+            if (!vb_mul(gr_elems(node->shape, e->p.max_rows), gr_dtype_bytes(node->dtype),
+                        &bytes) ||
                 bytes > UINT64_MAX / 4 || at > UINT64_MAX / 4)
                 return VB_NOMEM;
             if (pass == 1)
@@ -194,6 +196,28 @@ static enum vb_st give_buffers(struct exec *e)
         }
     }
     memset(e->arena, 0, total); /* touched now, so that the first step is like the others */
+    return VB_OK;
+}
+
+/* One piece of memory for all ops: they run one after the other. */
+static enum vb_st give_scratch(struct exec *e)
+{
+    uint64_t most = 0;
+
+    for (uint32_t i = 0; i < e->nnodes; i++) {
+        const struct gr_node *n = gr_at(e->p.graph, i);
+
+        if (e->need[i] && n->type->scratch != NULL)
+            most = VB_MAX(most, n->type->scratch(n, e->p.max_rows));
+    }
+    if (most == 0)
+        return VB_OK;
+    if (most > UINT64_MAX / 4 ||
+        posix_memalign(&e->run.scratch, 4096, vb_round_up(most, 4096)) != 0) {
+        e->run.scratch = NULL;
+        return VB_NOMEM;
+    }
+    memset(e->run.scratch, 0, most);
     return VB_OK;
 }
 
@@ -237,7 +261,7 @@ enum vb_st exec_open(const struct exec_params *p, struct exec **e_out, struct vb
     e->nnodes = gr_count(p->graph);
     if ((st = make_arrays(e)) != VB_OK || (st = mark_needed(e)) != VB_OK ||
         (st = name_vars(e, err)) != VB_OK || (st = list_users(e)) != VB_OK ||
-        (st = give_buffers(e)) != VB_OK)
+        (st = give_buffers(e)) != VB_OK || (st = give_scratch(e)) != VB_OK)
         goto fail;
     if (p->nchunks > 0 && (st = list_uses(e)) != VB_OK)
         goto fail;
@@ -266,6 +290,7 @@ void exec_close(struct exec *e)
     free(e->use);
     free(e->nuses);
     free(e->arena);
+    free(e->run.scratch);
     free(e->pending);
     free(e->holding);
     free(e->ready);

@@ -19,6 +19,7 @@ struct exec {
     uint32_t *use_at, *use;   /* chunks that node i holds back, likewise */
     uint32_t *nuses;          /* per chunk: nodes that hold it back */
     char *arena;
+    struct gr_run run;
     /* of the run */
     uint32_t *pending; /* per node: inputs that do not exist yet */
     uint32_t *holding; /* per chunk */

@@ -83,10 +83,10 @@ struct gr_node *bench_op(struct bench *b, const struct gr_type *type, struct gr_
 struct gr_node *bench_matmul(struct bench *b, struct gr_node *a, struct gr_node *c, bool ta,
                              bool tb)
 {
-    const struct gr_node proto = { .attr.matmul = { .ta = ta, .tb = tb } };
+    const struct gr_attr attr = { .i = { ta, tb } };
     struct gr_node *n = NULL;
 
-    cr_assert_eq(gr_add(b->g, &op_matmul, NULL, (struct gr_node *[]){ a, c }, &proto, &n, &b->err),
+    cr_assert_eq(gr_add(b->g, &op_matmul, NULL, (struct gr_node *[]){ a, c }, &attr, &n, &b->err),
                  VB_OK, "%s", b->err.text);
     return n;
 }
@@ -106,18 +106,19 @@ void bench_run(struct bench *b)
     for (uint32_t id = 0; id < gr_count(b->g); id++) {
         const struct gr_node *n = gr_at(b->g, id);
         struct gr_tensor in[GR_IN_MAX], out = bench_tensor(b, n);
+        struct gr_run r = { .err = &b->err };
 
         cr_assert(id < H_NODES && bench_elems(b, n) <= H_ELEMS);
-        for (uint32_t i = 0; i < n->type->nin; i++)
+        for (uint32_t i = 0; i < n->nin; i++)
             in[i] = bench_tensor(b, n->in[i]);
         if (n->type->run != NULL)
-            n->type->run(n, in, &out);
+            n->type->run(n, in, &out, &r);
     }
 }
 
 static void eval_matmul(struct bench *b, const struct gr_node *n, uint64_t rows, uint64_t cols)
 {
-    const bool ta = n->attr.matmul.ta, tb = n->attr.matmul.tb;
+    const bool ta = n->attr.i[0] != 0, tb = n->attr.i[1] != 0;
     const double *x = b->d[n->in[0]->id], *y = b->d[n->in[1]->id];
     const uint64_t inner = bench_elems(b, n->in[0]) / rows;
 
@@ -150,9 +151,9 @@ static double eval_loss(const struct bench *b, const struct gr_node *n, uint64_t
 
 static void eval_node(struct bench *b, const struct gr_node *n)
 {
-    const double *x = n->type->nin > 0 ? b->d[n->in[0]->id] : NULL;
-    const double *y = n->type->nin > 1 ? b->d[n->in[1]->id] : NULL;
-    const struct gr_shape s = bench_tensor(b, n->type->nin > 0 ? n->in[0] : n).shape;
+    const double *x = n->nin > 0 ? b->d[n->in[0]->id] : NULL;
+    const double *y = n->nin > 1 ? b->d[n->in[1]->id] : NULL;
+    const struct gr_shape s = bench_tensor(b, n->nin > 0 ? n->in[0] : n).shape;
     const uint64_t elems = bench_elems(b, n), cols = s.rank == 2 ? s.dim[1] : 1;
     double *out = b->d[n->id];
 

@@ -16,23 +16,21 @@ static struct gr_shape vec(uint64_t n)
     return (struct gr_shape){ 1, { n } };
 }
 
-static struct gr_node *proto_of(bool ta, bool tb)
+static const struct gr_attr *attr_of(bool ta, bool tb)
 {
-    static struct gr_node proto;
+    static struct gr_attr attr;
 
-    proto.attr.matmul.ta = ta;
-    proto.attr.matmul.tb = tb;
-    return &proto;
+    attr = (struct gr_attr){ .i = { ta, tb } };
+    return &attr;
 }
 
 static void refused(struct bench *b, const struct gr_type *type, struct gr_node *in0,
-                    struct gr_node *in1, const struct gr_node *proto, const char *why)
+                    struct gr_node *in1, const struct gr_attr *attr, const char *why)
 {
     struct gr_node *n = NULL;
 
-    cr_assert_eq(
-        gr_add(b->g, type, NULL, (struct gr_node *[]){ in0, in1, in1 }, proto, &n, &b->err),
-        VB_INVAL, "%s", why);
+    cr_assert_eq(gr_add(b->g, type, NULL, (struct gr_node *[]){ in0, in1, in1 }, attr, &n, &b->err),
+                 VB_INVAL, "%s", why);
     cr_assert_str_eq(b->err.text, why);
 }
 
@@ -44,13 +42,13 @@ Test(ops, misfits_are_one_line_with_the_shapes)
     struct gr_node *wide = NULL, *wider = NULL;
 
     refused(b, &op_matmul, x, w, NULL, "matmul: inner sizes differ, [batch, 784] x [2, 128]");
-    refused(b, &op_matmul, x, w, proto_of(true, false),
+    refused(b, &op_matmul, x, w, attr_of(true, false),
             "matmul: inner sizes differ (first transposed), [batch, 784] x [2, 128]");
     refused(b, &op_matmul, x, v, NULL,
             "matmul: input 1 has rank 1 where 2 is needed, [batch, 784] x [256]");
     refused(b, &op_matmul, w, labels, NULL,
             "matmul: input 1 is i32 where f32 is needed, [2, 128] x [7]");
-    refused(b, &op_matmul, x, x, proto_of(false, true),
+    refused(b, &op_matmul, x, x, attr_of(false, true),
             "matmul: the batch would not be the first dimension of the result, [batch, 784] x "
             "[batch, 784]");
     refused(b, &op_bias_add, x, v, NULL, "bias_add: columns and bias differ, [batch, 784] x [256]");
@@ -62,10 +60,10 @@ Test(ops, misfits_are_one_line_with_the_shapes)
     refused(b, &op_softmax_cross_entropy, w, v, NULL,
             "softmax_cross_entropy: input 1 is f32 where i32 is needed, [2, 128] x [256]");
     cr_assert_eq(gr_add_variable(b->g, "wide", mat(1, UINT64_C(1) << 31), &wide, &b->err), VB_OK);
-    refused(b, &op_matmul, wide, w, proto_of(true, false),
+    refused(b, &op_matmul, wide, w, attr_of(true, false),
             "matmul: inner sizes differ (first transposed), [1, 2147483648] x [2, 128]");
     cr_assert_eq(gr_add_variable(b->g, "wider", mat(1, 5), &wider, &b->err), VB_OK);
-    refused(b, &op_matmul, wide, wider, proto_of(true, false),
+    refused(b, &op_matmul, wide, wider, attr_of(true, false),
             "matmul: a dimension is beyond 2147483647, [1, 2147483648] x [1, 5]");
     bench_free(b);
 }
@@ -102,11 +100,11 @@ static void check_in_place(struct bench *b, const struct gr_node *n)
     static float place[H_ELEMS];
     const size_t bytes = bench_elems(b, n) * sizeof(float);
 
-    for (uint32_t i = 0; i < n->type->nin; i++)
+    for (uint32_t i = 0; i < n->nin; i++)
         in[i] = bench_tensor(b, n->in[i]);
     memcpy(place, in[n->type->inplace_of].data, bytes);
     out.data = in[n->type->inplace_of].data = place;
-    n->type->run(n, in, &out);
+    n->type->run(n, in, &out, &(struct gr_run){ 0 });
     cr_assert(memcmp(place, b->f[n->id], bytes) == 0, "%s", n->type->name);
 }
 

@@ -168,7 +168,7 @@ Test(exec, a_reader_that_runs_after_the_gradient_holds_the_chunk_back)
     struct graph *g = NULL;
     struct gr_node *x, *dy, *w, *grad, *z;
     struct vb_err err;
-    const struct gr_node transposed = { .attr.matmul.ta = true };
+    const struct gr_attr transposed = { .i = { true } };
     const struct gr_shape sx = { .rank = 2, .dim = { GR_BATCH, 5 } },
                           sdy = { .rank = 2, .dim = { GR_BATCH, 3 } },
                           sw = { .rank = 2, .dim = { 5, 3 } };
