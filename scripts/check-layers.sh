@@ -8,7 +8,7 @@ git ls-files -co --exclude-standard 'src/*.[ch]' 'topo/*.[ch]' 'perf/*.[ch]' 'cm
     while read -r file; do [ ! -f "$file" ] || grep -HoE '^ *# *include "[^"]+"' "$file" || true; done |
     awk -F: '
 BEGIN {
-    n = split("verbena=0 base=1 topo=2 kernels=2 transport=2 graph=2 ops=3 cluster=3 ps=4 worker=5 sim=5 perf=6 cmd=7", pair, " ")
+    n = split("verbena=0 base=1 topo=2 kernels=2 transport=2 graph=2 ops=3 cluster=3 ps=4 worker=5 sim=5 session=6 perf=7 cmd=8", pair, " ")
     for (i = 1; i <= n; i++) {
         split(pair[i], kv, "=")
         level[kv[1]] = kv[2]

@@ -77,15 +77,15 @@ static enum vb_st collect(const struct pass *p, struct gr_node *loss, struct gr_
     return VB_OK;
 }
 
-enum vb_st gr_gradients(struct graph *g, const struct gr_type *add, const struct gr_type *constant,
-                        struct gr_node *loss, struct gr_node *const *var, uint32_t nvars,
-                        struct gr_node **grad_out, struct vb_err *err)
+enum vb_st gr_gradients(struct graph *g, const struct gr_type *add, struct gr_node *loss,
+                        struct gr_node *const *var, uint32_t nvars, struct gr_node **grad_out,
+                        struct vb_err *err)
 {
     const uint32_t n = gr_count(g); /* nodes from here on are gradients */
     AUTO_FREE struct gr_node **grad = calloc((size_t)n + 1, sizeof(struct gr_node *));
     AUTO_FREE bool *live = calloc((size_t)n + 1, sizeof(*live));
     struct pass p = { .g = g, .add = add, .grad = grad, .live = live };
-    const struct gr_attr one = { .f = { 1 } };
+    const float one = 1;
     enum vb_st st;
 
     if (grad == NULL || live == NULL) {
@@ -101,7 +101,7 @@ enum vb_st gr_gradients(struct graph *g, const struct gr_type *add, const struct
         return VB_INVAL;
     }
     mark_live(&p, var, nvars, n);
-    st = gr_add(g, constant, NULL, NULL, &one, &grad[loss->id], err);
+    st = gr_add_constant(g, NULL, GR_F32, loss->shape, &one, &grad[loss->id], err);
     for (uint32_t id = loss->id + 1; st == VB_OK && id-- > 0;)
         st = visit(&p, gr_at(g, id), err);
     return st == VB_OK ? collect(&p, loss, var, nvars, grad_out, err) : st;

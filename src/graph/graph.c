@@ -12,6 +12,14 @@ struct graph {
 
 const struct gr_type gr_placeholder = { .name = "placeholder", .inplace_of = -1 };
 const struct gr_type gr_variable = { .name = "variable", .inplace_of = -1 };
+const struct gr_type gr_constant = { .name = "constant", .inplace_of = -1 };
+
+static void node_free(struct gr_node *n)
+{
+    free(n->data);
+    free(n->ctl);
+    free(n);
+}
 
 enum vb_st gr_new(struct graph **g_out)
 {
@@ -28,8 +36,7 @@ void gr_free(struct graph *g)
     if (g == NULL)
         return;
     for (uint32_t i = 0; i < g->n; i++) {
-        free(g->node[i]->data);
-        free(g->node[i]);
+        node_free(g->node[i]);
     }
     free(g->node);
     free(g);
@@ -156,7 +163,7 @@ static enum vb_st check_leaf(const struct gr_node *n, struct vb_err *err)
     for (uint32_t i = 0; i < n->shape.rank; i++) {
         const bool batch = n->shape.dim[i] == GR_BATCH;
 
-        if (n->shape.dim[i] == 0 || (batch && (i > 0 || n->type == &gr_variable))) {
+        if (n->shape.dim[i] == 0 || (batch && (i > 0 || n->type != &gr_placeholder))) {
             gr_shape_str(n->shape, shape, sizeof(shape));
             vb_err_set(err, "%s '%s': dimension %" PRIu32 " of %s must be a number from 1",
                        n->type->name, n->name, i, shape);
@@ -198,6 +205,115 @@ enum vb_st gr_add_variable(struct graph *g, const char *name, struct gr_shape sh
     return add_leaf(g, &gr_variable, name, GR_F32, shape, out, err);
 }
 
+enum vb_st gr_add_constant(struct graph *g, const char *name, enum gr_dtype dtype,
+                           struct gr_shape shape, const void *data, struct gr_node **out,
+                           struct vb_err *err)
+{
+    struct gr_node *n = NULL;
+    enum vb_st st = add_leaf(g, &gr_constant, name, dtype, shape, &n, err);
+    uint64_t bytes = 0;
+
+    if (st != VB_OK)
+        return st;
+    bytes = gr_elems(shape, 0) * gr_dtype_bytes(dtype);
+    n->data = calloc(1, bytes + 1);
+    if (n->data == NULL) {
+        gr_drop_last(g);
+        return no_memory(err);
+    }
+    if (data != NULL)
+        memcpy(n->data, data, bytes);
+    *out = n;
+    return VB_OK;
+}
+
+enum vb_st gr_set_data(struct gr_node *n, const void *data, struct vb_err *err)
+{
+    const uint64_t bytes = gr_elems(n->shape, 0) * gr_dtype_bytes(n->dtype);
+
+    if (data == NULL)
+        return VB_OK;
+    n->data = malloc(bytes + 1);
+    if (n->data == NULL)
+        return no_memory(err);
+    memcpy(n->data, data, bytes);
+    return VB_OK;
+}
+
+/* A job, a task and what it runs on, each with a number, in this order; each may be left out. */
+static bool is_device(const char *d)
+{
+    static const char *const part[] = { "/job:", "/task:", "/cpu:", "/gpu:" };
+
+    for (size_t i = 0; i < VB_ARRAY_LEN(part); i++) {
+        const size_t n = strlen(part[i]);
+
+        if (strncmp(d, part[i], n) != 0)
+            continue;
+        const size_t word = i == 0 ? strcspn(d + n, "/") : strspn(d + n, "0123456789");
+
+        if (word == 0)
+            return false;
+        d += n + word;
+        i += i == 2; /* not both */
+    }
+    return *d == '\0';
+}
+
+enum vb_st gr_place(struct gr_node *n, const char *device, struct vb_err *err)
+{
+    if (strlen(device) >= sizeof(n->device) || !is_device(device)) {
+        vb_err_set(
+            err,
+            "'%s': '%.80s' is no device; it looks like /job:ps/task:0 or /job:worker/task:1/cpu:0",
+            n->name, device);
+        return VB_INVAL;
+    }
+    memcpy(n->device, device, strlen(device) + 1);
+    return VB_OK;
+}
+
+enum vb_st gr_copy(struct graph *g, const struct gr_node *old, struct gr_node *const *in,
+                   struct gr_node **out, struct vb_err *err)
+{
+    struct gr_node *n = NULL;
+    enum vb_st st = node_new(g, old->type, old->name, &n, err);
+
+    if (st != VB_OK)
+        return st;
+    n->nin = old->nin;
+    memcpy(n->in, in, old->nin * sizeof(n->in[0]));
+    n->dtype = old->dtype;
+    n->shape = old->shape;
+    n->attr = old->attr;
+    memcpy(n->device, old->device, sizeof(n->device));
+    if (old->data != NULL) {
+        const uint64_t bytes = gr_elems(old->shape, 0) * gr_dtype_bytes(old->dtype);
+
+        n->data = malloc(bytes + 1);
+        if (n->data == NULL) {
+            node_free(n);
+            return no_memory(err);
+        }
+        memcpy(n->data, old->data, bytes);
+    }
+    push(g, n, out);
+    return VB_OK;
+}
+
+void gr_become_constant(struct gr_node *n, void *data)
+{
+    n->type = &gr_constant;
+    n->nin = 0;
+    n->attr = (struct gr_attr){ 0 };
+    n->data = data;
+}
+
+void gr_drop_last(struct graph *g)
+{
+    node_free(g->node[--g->n]);
+}
+
 enum vb_st gr_add(struct graph *g, const struct gr_type *type, const char *name,
                   struct gr_node *const *in, const struct gr_attr *attr, struct gr_node **out,
                   struct vb_err *err)
@@ -235,8 +351,7 @@ enum vb_st gr_add_n(struct graph *g, const struct gr_type *type, const char *nam
     if (st == VB_OK)
         st = check_elems(n, err);
     if (st != VB_OK) {
-        free(n->data);
-        free(n);
+        node_free(n);
         return st;
     }
     push(g, n, out);
@@ -248,7 +363,29 @@ void gr_prune(const struct graph *g, struct gr_node *const *fetch, uint32_t nfet
     memset(need, 0, g->n * sizeof(*need));
     for (uint32_t i = 0; i < nfetch; i++)
         need[fetch[i]->id] = true;
-    for (uint32_t id = g->n; id-- > 0;)
-        for (uint32_t i = 0; need[id] && i < g->node[id]->nin; i++)
-            need[g->node[id]->in[i]->id] = true;
+    for (uint32_t id = g->n; id-- > 0;) {
+        const struct gr_node *n = g->node[id];
+
+        for (uint32_t i = 0; need[id] && i < n->nin; i++)
+            need[n->in[i]->id] = true;
+        for (uint32_t i = 0; need[id] && i < n->nctl; i++)
+            need[n->ctl[i]->id] = true;
+    }
+}
+
+enum vb_st gr_after(struct gr_node *n, struct gr_node *before, struct vb_err *err)
+{
+    struct gr_node **ctl = realloc(n->ctl, (n->nctl + 1) * sizeof(struct gr_node *));
+
+    if (ctl == NULL)
+        return no_memory(err);
+    n->ctl = ctl;
+    if (before->id >= n->id) {
+        vb_err_set(err,
+                   "'%s' cannot run after '%s', which was made later: the graph would have a cycle",
+                   n->name, before->name);
+        return VB_INVAL;
+    }
+    n->ctl[n->nctl++] = before;
+    return VB_OK;
 }

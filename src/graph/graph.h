@@ -16,7 +16,7 @@
 #include <stdint.h>
 
 enum { GR_RANK_MAX = 6, GR_IN_MAX = 8, GR_NAME_MAX = 64, GR_SHAPE_TEXT = 144 };
-enum { GR_INTS_MAX = 16, GR_REALS_MAX = 4 };
+enum { GR_INTS_MAX = 16, GR_REALS_MAX = 4, GR_DEVICE_MAX = 64 };
 #define GR_BATCH UINT64_MAX /* a dimension known only in a run */
 
 enum gr_dtype { GR_F32, GR_I32, GR_I64, GR_BOOL, GR_DTYPES }; /* bool: a byte, 0 or 1 */
@@ -57,9 +57,11 @@ struct gr_type {
     uint32_t nin_max; /* more of them may follow, up to so many; 0: none */
     const char *const *ints,
         *const *reals; /* what attr.i and attr.f are called, NULL ends; NULL: none */
+    bool stateful;     /* reads or writes what outlives a run, or shows something: kept as it is */
     /* The output may take the place of this input, when no other input and no later node reads it;
      * -1: never. */
     int inplace_of;
+    bool writes; /* in[0] is a variable, which is written; the output is that variable's memory */
 
     /* From n->type, n->in, n->attr: fills n->dtype and n->shape. VB_INVAL: they do not fit; err
      * says why in one line with the shapes. */
@@ -89,10 +91,13 @@ struct gr_node {
     enum gr_dtype dtype;
     struct gr_shape shape;
     struct gr_attr attr;
-    void *data; /* of a constant; the node's */
+    void *data;    /* a constant's value, or what a variable begins with; the node's */
+    uint32_t nctl; /* runs after these, whatever it reads */
+    struct gr_node **ctl;
+    char device[GR_DEVICE_MAX]; /* "/job:ps/task:0"; parts or all may be left out */
 };
 
-extern const struct gr_type gr_placeholder, gr_variable; /* leaves: no run */
+extern const struct gr_type gr_placeholder, gr_variable, gr_constant; /* leaves: no run */
 
 VB_MUST_CHECK enum vb_st gr_new(struct graph **g_out);
 void gr_free(struct graph *g); /* takes NULL; nodes stay the graph's */
@@ -109,6 +114,11 @@ VB_MUST_CHECK enum vb_st gr_add_placeholder(struct graph *g, const char *name, e
 VB_MUST_CHECK enum vb_st gr_add_variable(struct graph *g, const char *name, struct gr_shape shape,
                                          struct gr_node **out, struct vb_err *err);
 
+/* data: elements in order, copied; NULL: zeros. name NULL: made. */
+VB_MUST_CHECK enum vb_st gr_add_constant(struct graph *g, const char *name, enum gr_dtype dtype,
+                                         struct gr_shape shape, const void *data,
+                                         struct gr_node **out, struct vb_err *err);
+
 /* An op on `in[0..type->nin)`; attr NULL: zero. name NULL: made from type and id.
  * Runs shape inference: VB_INVAL and err when inputs do not fit. */
 VB_MUST_CHECK enum vb_st gr_add(struct graph *g, const struct gr_type *type, const char *name,
@@ -120,21 +130,48 @@ VB_MUST_CHECK enum vb_st gr_add_n(struct graph *g, const struct gr_type *type, c
                                   const struct gr_attr *attr, struct gr_node **out,
                                   struct vb_err *err);
 
+/* What a variable is before its first run; copied, NULL: zeros. VB_NOMEM. */
+VB_MUST_CHECK enum vb_st gr_set_data(struct gr_node *n, const void *data, struct vb_err *err);
+
+/* n runs after `before`, an older node. VB_INVAL: it is not older. */
+VB_MUST_CHECK enum vb_st gr_after(struct gr_node *n, struct gr_node *before, struct vb_err *err);
+/* Where n is to run. VB_INVAL: not a device. */
+VB_MUST_CHECK enum vb_st gr_place(struct gr_node *n, const char *device, struct vb_err *err);
+
 /*
  * Reverse-mode differentiation: adds nodes for d(loss)/d(var[i]) into grad_out[i]. loss is a scalar
  * (rank 0). Contributions to one tensor are added in order of the users' numbers, last user first.
- * The graph knows no ops, so it is told two: `add` (two inputs of one shape, their sum) and
- * `constant` (no input; the scalar attr.f[0]), from which the gradient of loss itself, 1, is made.
+ * The graph knows no ops, so it is told one: `add` (two inputs of one shape, their sum).
  * VB_INVAL: loss does not depend on a variable, or an op on the way has no gradient (err names it).
  * After a failure the nodes added so far stay, with no users.
  */
 VB_MUST_CHECK enum vb_st gr_gradients(struct graph *g, const struct gr_type *add,
-                                      const struct gr_type *constant, struct gr_node *loss,
-                                      struct gr_node *const *var, uint32_t nvars,
-                                      struct gr_node **grad_out, struct vb_err *err);
+                                      struct gr_node *loss, struct gr_node *const *var,
+                                      uint32_t nvars, struct gr_node **grad_out,
+                                      struct vb_err *err);
 
 /* Marks what the fetches need: sets need[id] for all ids, gr_count of them. */
 void gr_prune(const struct graph *g, struct gr_node *const *fetch, uint32_t nfetch, bool *need);
+
+/*
+ * A graph of what the fetches need, in which no two nodes compute the same and nothing is computed that is
+ * known: what is fed becomes a placeholder, and nodes whose inputs are all constants become constants of at most
+ * 1 MiB. map[id of g]: the new node, NULL: none.
+ * gives: gr_free. VB_INVAL: a fetch depends on a placeholder that is not fed (err names both).
+ */
+struct gr_simplify {
+    struct gr_node *const *fetch, *const *feed;
+    uint32_t nfetch, nfeed;
+};
+VB_MUST_CHECK enum vb_st gr_simplify(const struct graph *g, const struct gr_simplify *p,
+                                     struct graph **out, struct gr_node **map, struct vb_err *err);
+
+/* For what makes graphs of graphs. A node like `old`, of another graph, on these inputs; after nothing. */
+VB_MUST_CHECK enum vb_st gr_copy(struct graph *g, const struct gr_node *old,
+                                 struct gr_node *const *in, struct gr_node **out,
+                                 struct vb_err *err);
+void gr_become_constant(struct gr_node *n, void *data); /* takes data */
+void gr_drop_last(struct graph *g);                     /* the last node, which nobody uses */
 
 size_t gr_dtype_bytes(enum gr_dtype t);
 const char *gr_dtype_name(enum gr_dtype t); /* "f32" */

@@ -6,7 +6,6 @@ const struct gr_type *const op_all[] = {
     &op_add,
     &op_bias_add,
     &op_col_sum,
-    &op_constant,
     &op_matmul,
     &op_relu,
     &op_relu_grad,

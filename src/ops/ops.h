@@ -9,8 +9,8 @@
 
 #include "graph/graph.h"
 
-extern const struct gr_type op_add, op_bias_add, op_col_sum, op_constant, op_matmul, op_relu,
-    op_relu_grad, op_softmax_cross_entropy, op_softmax_cross_entropy_grad;
+extern const struct gr_type op_add, op_bias_add, op_col_sum, op_matmul, op_relu, op_relu_grad,
+    op_softmax_cross_entropy, op_softmax_cross_entropy_grad;
 
 extern const struct gr_type *const op_all[]; /* in order of names, ends with NULL */
 

@@ -20,6 +20,11 @@ const float *exec_output(const struct exec *e, const struct gr_node *n)
     return e->data[n->id];
 }
 
+const char *exec_why(const struct exec *e)
+{
+    return e->why.text;
+}
+
 struct exec_run exec_tree_place(uint64_t m, uint64_t n)
 {
     const uint32_t depth = (uint32_t)__builtin_popcountll(m);
@@ -156,10 +161,15 @@ enum vb_st exec_run(struct exec *e, const struct exec_run *r)
 {
     uint32_t todo = e->nneeded - start(e, r), node = 0;
 
+    e->run.seed = r->seed;
+    e->run.failed = false;
+
     while (todo > 0) {
         look_at_vars(e);
         if (take_ready(e, &node)) {
             run_node(e, node, r);
+            if (e->run.failed)
+                return VB_INVAL;
             todo--;
             e->p.poll(e->p.arg);
             continue;

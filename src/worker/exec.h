@@ -51,13 +51,16 @@ struct exec_run {
     uint32_t depth;  /* gradients are written to grad_at[depth] */
     uint32_t merges; /* then grad_at[depth - 1] += grad_at[depth], so many times downwards */
     bool last;       /* last micro-batch of the step: release chunks */
+    uint64_t seed;   /* for ops that draw numbers: another one in each run */
 };
 
-/* One run. Any status of wait ends it. */
+/* One run. Any status of wait ends it. VB_INVAL: an op failed, exec_why says which and why. */
 VB_MUST_CHECK enum vb_st exec_run(struct exec *e, const struct exec_run *r);
 
 /* The output of a fetched node after a run; stays the executor's. */
 const float *exec_output(const struct exec *e, const struct gr_node *n);
+
+const char *exec_why(const struct exec *e);
 
 /* Where micro-batch m of n of a worker goes in the one sum: a binary tree over neighbours. */
 struct exec_run exec_tree_place(uint64_t m, uint64_t n);

@@ -42,6 +42,8 @@ static enum vb_st name_vars(struct exec *e, struct vb_err *err)
 {
     for (uint32_t i = 0; i < e->nnodes; i++)
         e->var_of[i] = e->grad_of[i] = -1;
+    for (uint32_t i = 0; i < e->nnodes; i++)
+        e->data[i] = gr_at(e->p.graph, i)->data;
     for (uint32_t v = 0; v < e->p.nvars; v++) {
         const struct gr_node *grad = e->var[v].grad;
 
@@ -65,6 +67,17 @@ static void to_offsets(uint32_t *at, uint32_t n)
         at[i + 1] += at[i];
 }
 
+/* What node waits for: its inputs, then what it runs after. */
+static uint32_t needs(const struct gr_node *node)
+{
+    return node->nin + node->nctl;
+}
+
+static uint32_t need_at(const struct gr_node *node, uint32_t k)
+{
+    return k < node->nin ? node->in[k]->id : node->ctl[k - node->nin]->id;
+}
+
 static enum vb_st list_users(struct exec *e)
 {
     uint32_t *fill = zeroed(e->nnodes + 1, sizeof(*fill));
@@ -76,8 +89,8 @@ static enum vb_st list_users(struct exec *e)
         for (uint32_t i = 0; i < e->nnodes; i++) {
             const struct gr_node *node = gr_at(e->p.graph, i);
 
-            for (uint32_t k = 0; e->need[i] && k < node->nin; k++, n++) {
-                const uint32_t in = node->in[k]->id;
+            for (uint32_t k = 0; e->need[i] && k < needs(node); k++, n++) {
+                const uint32_t in = need_at(node, k);
 
                 if (pass == 0)
                     e->user_at[in + 1]++;
@@ -150,6 +163,8 @@ static bool is_fetched(const struct exec *e, const struct gr_node *n)
 /* May node take the place of its input? The input must be an op's own buffer with no other reader. */
 static const struct gr_node *place_of(const struct exec *e, const struct gr_node *node)
 {
+    if (node->type->writes)
+        return node->in[0];
     if (node->type->inplace_of < 0 || e->grad_of[node->id] >= 0)
         return NULL;
     const struct gr_node *in = node->in[node->type->inplace_of];
@@ -258,6 +273,7 @@ enum vb_st exec_open(const struct exec_params *p, struct exec **e_out, struct vb
         return st;
     e->p = *p;
     e->kn = kn_best();
+    e->run.err = &e->why;
     e->nnodes = gr_count(p->graph);
     if ((st = make_arrays(e)) != VB_OK || (st = mark_needed(e)) != VB_OK ||
         (st = name_vars(e, err)) != VB_OK || (st = list_users(e)) != VB_OK ||

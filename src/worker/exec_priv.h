@@ -20,6 +20,7 @@ struct exec {
     uint32_t *nuses;          /* per chunk: nodes that hold it back */
     char *arena;
     struct gr_run run;
+    struct vb_err why;
     /* of the run */
     uint32_t *pending; /* per node: inputs that do not exist yet */
     uint32_t *holding; /* per chunk */

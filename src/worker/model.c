@@ -154,8 +154,7 @@ enum vb_st model_build(const struct model_layer *layer, uint32_t nlayers, uint64
     b.at = m.x;
     st = add_layers(&b, layer, nlayers, bad_out);
     if (st == VB_OK)
-        st = gr_gradients(m.graph, op_find("add"), op_find("constant"), m.loss, m.var, m.nvars,
-                          m.grad, err);
+        st = gr_gradients(m.graph, op_find("add"), m.loss, m.var, m.nvars, m.grad, err);
     if (st != VB_OK)
         goto fail;
     for (uint32_t i = 0; i < m.nvars; i++)

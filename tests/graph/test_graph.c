@@ -20,7 +20,6 @@ static enum vb_st same_shapes(struct gr_node *n, struct vb_err *err)
     return VB_OK;
 }
 
-static const struct gr_type t_one = { .name = "one", .inplace_of = -1, .infer = same_shapes };
 static const struct gr_type t_sum = { .name = "sum", .nin = 2, .infer = same_shapes };
 static const struct gr_type t_flat = { .name = "flat", .nin = 1, .infer = same_shapes };
 
@@ -77,7 +76,7 @@ static double eval(const struct gr_node *n)
         return eval(n->in[0]) + eval(n->in[1]);
     if (n->type == &t_mul)
         return eval(n->in[0]) * eval(n->in[1]);
-    return n->type == &t_one ? (double)n->attr.f[0] : n->id + 2.0;
+    return n->type == &gr_constant ? (double)*(const float *)n->data : n->id + 2.0;
 }
 
 Test(graph, shapes_print_compare_and_count)
@@ -199,8 +198,8 @@ Test(graph, a_variable_used_twice_gets_the_sum_of_both_ways)
     struct vb_err err = { "" };
     unsigned sums = 0;
 
-    cr_assert_eq(gr_gradients(g, &t_sum, &t_one, loss, (struct gr_node *[]){ x, y }, 2, d, &err),
-                 VB_OK, "%s", err.text);
+    cr_assert_eq(gr_gradients(g, &t_sum, loss, (struct gr_node *[]){ x, y }, 2, d, &err), VB_OK,
+                 "%s", err.text);
     cr_assert_eq(eval(d[0]), 3 * eval(x) * eval(x) * eval(y));
     cr_assert_eq(eval(d[1]), eval(x) * eval(x) * eval(x));
     for (uint32_t i = before; i < gr_count(g); i++) {
@@ -221,7 +220,7 @@ Test(graph, contributions_are_added_last_user_first)
     struct gr_node *loss = op2(g, &t_mul, first, second);
     struct vb_err err;
 
-    cr_assert_eq(gr_gradients(g, &t_sum, &t_one, loss, &x, 1, &d, &err), VB_OK);
+    cr_assert_eq(gr_gradients(g, &t_sum, loss, &x, 1, &d, &err), VB_OK);
     cr_assert_eq(d->type, &t_sum);
     cr_assert_eq(d->in[0]->in[1], b);
     cr_assert_eq(d->in[1]->in[1], a);
@@ -237,13 +236,12 @@ Test(graph, only_what_leads_to_wanted_variables_is_differentiated)
 
     cr_assert_eq(gr_add(g, &t_flat, "flat", &y, NULL, &flat, &err), VB_OK);
     loss = op2(g, &t_mul, x, flat);
-    cr_assert_eq(gr_gradients(g, &t_sum, &t_one, loss, &x, 1, &d, &err), VB_OK,
-                 "flat is beside it");
+    cr_assert_eq(gr_gradients(g, &t_sum, loss, &x, 1, &d, &err), VB_OK, "flat is beside it");
     cr_assert_eq(eval(d), eval(flat));
-    cr_assert_eq(gr_gradients(g, &t_sum, &t_one, loss, &y, 1, &d, &err), VB_INVAL);
+    cr_assert_eq(gr_gradients(g, &t_sum, loss, &y, 1, &d, &err), VB_INVAL);
     cr_assert_str_eq(err.text, "'flat': op flat has no gradient, keep it off the way from loss to "
                                "variables");
-    cr_assert_eq(gr_gradients(g, &t_sum, &t_one, loss, &alone, 1, &d, &err), VB_INVAL);
+    cr_assert_eq(gr_gradients(g, &t_sum, loss, &alone, 1, &d, &err), VB_INVAL);
     cr_assert_not_null(strstr(err.text, "does not depend on variable 'alone'"));
     gr_free(g);
 }
@@ -255,9 +253,100 @@ Test(graph, a_loss_is_a_scalar)
     struct gr_node *s = variable(g, "s", scalar);
     struct vb_err err;
 
-    cr_assert_eq(gr_gradients(g, &t_sum, &t_one, x, &x, 1, &d, &err), VB_INVAL);
+    cr_assert_eq(gr_gradients(g, &t_sum, x, &x, 1, &d, &err), VB_INVAL);
     cr_assert_str_eq(err.text, "loss 'x' has shape [3], it must be a float of shape []");
-    cr_assert_eq(gr_gradients(g, &t_sum, &t_one, s, &s, 1, &d, &err), VB_OK);
+    cr_assert_eq(gr_gradients(g, &t_sum, s, &s, 1, &d, &err), VB_OK);
     cr_assert_eq(eval(d), 1.0);
+    gr_free(g);
+}
+
+static void twice(const struct gr_node *n, const struct gr_tensor *in, struct gr_tensor *out,
+                  struct gr_run *r)
+{
+    for (uint64_t i = 0; i < gr_elems(out->shape, 0); i++)
+        ((float *)out->data)[i] = 2 * ((const float *)in[0].data)[i];
+}
+static const struct gr_type t_twice = {
+    .name = "twice", .nin = 1, .infer = same_shapes, .run = twice
+};
+static const struct gr_type t_show = {
+    .name = "show", .nin = 1, .infer = same_shapes, .run = twice, .stateful = true
+};
+
+static struct gr_node *on(struct graph *g, const struct gr_type *t, struct gr_node *in)
+{
+    struct gr_node *n = NULL;
+    struct vb_err err = { "" };
+
+    cr_assert_eq(gr_add(g, t, NULL, &in, NULL, &n, &err), VB_OK, "%s", err.text);
+    return n;
+}
+
+Test(simplify, what_is_known_or_the_same_is_there_once)
+{
+    struct graph *g = fresh(), *out = NULL;
+    const float three = 3;
+    struct gr_node *x = variable(g, "x", scalar), *c[2], *map[32];
+    struct vb_err err = { "" };
+
+    cr_assert_eq(gr_add_constant(g, NULL, GR_F32, scalar, &three, &c[0], &err), VB_OK);
+    cr_assert_eq(gr_add_constant(g, NULL, GR_F32, scalar, &three, &c[1], &err), VB_OK);
+    struct gr_node *fetch[] = { on(g, &t_twice, on(g, &t_twice, c[0])),
+                                on(g, &t_twice, c[1]),
+                                on(g, &t_twice, x),
+                                on(g, &t_twice, x),
+                                on(g, &t_show, x),
+                                on(g, &t_show, x) };
+
+    (void)on(g, &t_twice, x); /* nobody wants it */
+    const struct gr_simplify p = { .fetch = fetch, .nfetch = 6 };
+
+    cr_assert_eq(gr_simplify(g, &p, &out, map, &err), VB_OK, "%s", err.text);
+    cr_assert(map[fetch[0]->id]->type == &gr_constant);
+    cr_assert_eq(*(float *)map[fetch[0]->id]->data, 12);
+    cr_assert_eq(*(float *)map[fetch[1]->id]->data, 6);
+    cr_assert_eq(map[c[0]->id], map[c[1]->id]);
+    cr_assert_eq(map[fetch[2]->id], map[fetch[3]->id]);
+    cr_assert_neq(map[fetch[4]->id], map[fetch[5]->id]); /* it shows something, twice */
+    cr_assert_eq(gr_count(out), 7);                      /* x, 3, 6, 12, 2 x, and two that show */
+    gr_free(out);
+    gr_free(g);
+}
+
+Test(simplify, what_is_fed_needs_nothing_and_what_is_not_is_named)
+{
+    struct graph *g = fresh(), *out = NULL;
+    struct vb_err err = { "" };
+    struct gr_node *x = NULL, *map[8];
+
+    cr_assert_eq(gr_add_placeholder(g, "x", GR_F32, scalar, &x, &err), VB_OK);
+    struct gr_node *a = on(g, &t_twice, x), *b = on(g, &t_twice, a);
+
+    cr_assert_eq(gr_simplify(g, &(struct gr_simplify){ .fetch = &b, .nfetch = 1 }, &out, map, &err),
+                 VB_INVAL);
+    cr_assert_str_eq(err.text, "placeholder 'x' is needed and not fed");
+    cr_assert_eq(gr_simplify(g, &(struct gr_simplify){ &b, &a, 1, 1 }, &out, map, &err), VB_OK);
+    cr_assert_eq(gr_count(out), 2);
+    cr_assert(map[a->id]->type == &gr_placeholder && map[x->id] == NULL);
+    gr_free(out);
+    gr_free(g);
+}
+
+Test(simplify, order_is_kept_where_it_was_asked_for)
+{
+    struct graph *g = fresh(), *out = NULL;
+    struct vb_err err = { "" };
+    struct gr_node *x = variable(g, "x", scalar), *first = on(g, &t_show, x), *map[8],
+                   *then = on(g, &t_twice, x);
+
+    cr_assert_eq(gr_after(first, then, &err), VB_INVAL);
+    cr_assert_eq(gr_after(then, first, &err), VB_OK);
+    cr_assert_eq(
+        gr_simplify(g, &(struct gr_simplify){ .fetch = &then, .nfetch = 1 }, &out, map, &err),
+        VB_OK);
+    cr_assert_eq(gr_count(out), 3);
+    cr_assert_eq(map[then->id]->nctl, 1);
+    cr_assert_eq(map[then->id]->ctl[0], map[first->id]);
+    gr_free(out);
     gr_free(g);
 }
