@@ -157,6 +157,7 @@ static void add_done(json_t *o, const struct wk_report *r)
     json_object_set_new(o, "params_crc32c", json_string(crc));
     json_object_set_new(o, "pushed_bytes", num(r->pushed_bytes));
     json_object_set_new(o, "push_ratio", real(r->push_ratio));
+    json_object_set_new(o, "pull_ratio", real(r->pull_ratio));
     json_object_set_new(o, "pulled_bytes", num(r->pulled_bytes));
 }
 

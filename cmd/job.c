@@ -99,8 +99,11 @@ static const struct opt job_opts[] = {
       "modes ssp and async: lambda of delay compensation (DC-ASGD); 0: none", 0, 1e6, AT(own.async.compensation) },
     { "compression.push", OPT_ENUM, "none", "CODEC", "how gradients travel; what is left out is added to the next",
       AT(own.push), .names = codecs },
-    { "compression.share", OPT_F64, "0.01", "X", "topk, randomk: how much of a gradient is sent", 1e-6, 1,
-      AT(own.codec.share) },
+    { "compression.pull", OPT_ENUM, "none", "CODEC",
+      "how parameters travel: as what they have changed by; what is left out is in the next change",
+      AT(own.pull), .names = codecs },
+    { "compression.share", OPT_F64, "0.01", "X", "topk, randomk: how much of a gradient or change is sent", 1e-6, 1,
+      AT(own.share) },
     { "on_nan", OPT_ENUM, "stop", "WHAT", "a gradient with a NaN or infinity ends the run, or is skipped", AT(on_nan),
       .names = nans },
 };

@@ -28,10 +28,11 @@ struct job_class {
     struct kn_opt optimizer; /* beta1 is the momentum of `momentum` and `nesterov` */
     float momentum;          /* as written */
     struct ps_async async;
-    unsigned push;         /* how pushes are encoded: 0 not, else enum kn_codec_kind plus 1 */
-    struct ps_rule rule;   /* by job_check, of mode */
-    struct kn_codec codec; /* by job_check, but for share */
-    struct opt_set *opts;  /* where each value came from */
+    unsigned push, pull; /* how they are encoded: 0 not, else enum kn_codec_kind plus 1 */
+    double share;
+    struct ps_rule rule;                    /* by job_check, of mode */
+    struct kn_codec push_codec, pull_codec; /* by job_check */
+    struct opt_set *opts;                   /* where each value came from */
 };
 
 struct job {

@@ -280,12 +280,17 @@ static enum vb_st check_ways(struct job *j, struct vb_err *err)
 /* Who encodes a NaN spreads it over what is sent next, so the worker cannot leave the choice to the ps. */
 static enum vb_st check_compression(const struct job *j, struct job_class *c, struct vb_err *err)
 {
-    if (c->push == 0)
-        return VB_OK;
-    c->codec.kind = (enum kn_codec_kind)(c->push - 1);
-    c->codec.seed = j->seed;
-    if (j->on_nan == PS_NAN_SKIP)
+    /* what one direction leaves out by chance the other does not */
+    if (c->push != 0)
+        c->push_codec = (struct kn_codec){ (enum kn_codec_kind)(c->push - 1), c->share, j->seed };
+    if (c->pull != 0)
+        c->pull_codec = (struct kn_codec){ (enum kn_codec_kind)(c->pull - 1), c->share, ~j->seed };
+    if (c->push != 0 && j->on_nan == PS_NAN_SKIP)
         return job_fail(j, "on_nan", err, "skip is not possible with compression.push");
+    if (c->pull != 0 && c->rule.mode == PS_BACKUP)
+        return job_class_fail(
+            c, "compression.pull", err,
+            "is not possible with mode %s: who was left behind would miss a change", c->mode);
     return VB_OK;
 }
 

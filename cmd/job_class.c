@@ -151,15 +151,16 @@ void job_print_class(FILE *out, const struct job_class *c)
     fprintf(out, "class %s\nmode %s\n", c->variables != NULL ? c->variables : "*",
             ps_rule_text(&c->rule, rule));
     print_optimizer(out, &c->optimizer);
-    fprintf(out, "async %d %a\npush %u %a\n", c->async.rate_over_staleness,
-            (double)c->async.compensation, c->push, c->codec.share);
+    fprintf(out, "async %d %a\npush %u pull %u %a\n", c->async.rate_over_staleness,
+            (double)c->async.compensation, c->push, c->pull, c->share);
 }
 
 struct ps_class job_ps_class(const struct job_class *c)
 {
     return (struct ps_class){ .name = c->name != NULL ? c->name : "others",
                               .rule = c->rule,
-                              .push = c->push != 0 ? &c->codec : NULL,
+                              .push = c->push != 0 ? &c->push_codec : NULL,
+                              .pull = c->pull != 0 ? &c->pull_codec : NULL,
                               .optimizer = c->optimizer,
                               .async = c->async };
 }

@@ -153,7 +153,10 @@ static void show_done(const struct report *r)
     printf("pushed %s", report_bytes(num(e, "pushed_bytes"), a));
     if (num(e, "push_ratio") > 1)
         printf(" (%.3g times less than the gradients)", num(e, "push_ratio"));
-    printf(", pulled %s\n", report_bytes(num(e, "pulled_bytes"), b));
+    printf(", pulled %s", report_bytes(num(e, "pulled_bytes"), b));
+    if (num(e, "pull_ratio") > 1)
+        printf(" (%.3g times less than the parameters)", num(e, "pull_ratio"));
+    putchar('\n');
 }
 
 static void keep_done(struct report *r, json_t *e, const char *text)

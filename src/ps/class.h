@@ -19,18 +19,29 @@ struct ps_class {     /* zeroed: sync, plain SGD with rate 0, nothing encoded */
     const char *name; /* for reports; borrowed */
     struct ps_rule rule;
     const struct kn_codec *push; /* how gradients travel; NULL: as they are; borrowed */
+    const struct kn_codec
+        *pull; /* the same of what parameters have changed by; not with PS_BACKUP */
     struct kn_opt optimizer;
     struct ps_async async;
 };
 
-/* Does a worker read the ps's own memory, on one host? Else each worker has a copy, at the ps. */
+/* Does a worker read the ps's own memory, on one host? Else there is a copy at the ps of what it has. */
 static inline bool ps_class_in_place(const struct ps_class *c)
 {
-    return c->rule.mode == PS_SYNC;
+    return c->rule.mode == PS_SYNC && c->pull == NULL;
 }
 
-/* Where the range of class k begins in a worker's copy of what is not read in place; of table->nclasses: the
- * bytes of such a copy, 0: there is none. */
-uint64_t ps_copy_at(const struct ps_table *t, const struct ps_class *c, uint32_t k, uint32_t ps);
+/* One copy for all workers, since all have the same? */
+static inline bool ps_class_shared(const struct ps_class *c)
+{
+    return c->rule.mode == PS_SYNC && c->pull != NULL;
+}
+
+/* Where the copy of class k's range for a worker begins in the region of copies. */
+uint64_t ps_copy_at(const struct ps_table *t, const struct ps_class *c, uint32_t k, uint32_t ps,
+                    uint32_t worker);
+/* The region's bytes; 0: all is read in place. UINT64_MAX: more than 64 bits hold. */
+uint64_t ps_copy_bytes(const struct ps_table *t, const struct ps_class *c, uint32_t ps,
+                       uint32_t nworkers);
 
 #endif

@@ -53,11 +53,16 @@ static void send_param(struct lane *l, struct param_send *s)
     }
     memcpy(s->op.hdr, &h, sizeof(h));
     s->op.hdr_bytes = sizeof(h);
-    const bool in_place = ps_class_in_place(l->cls[c->cls].c);
+    const struct lane_class *k = &l->cls[c->cls];
+    const bool in_place = ps_class_in_place(k->c), coded = k->c->pull != NULL && s->epoch > 0;
 
-    s->op.region = in_place ? l->p.region : l->p.copies;
-    s->op.offset = in_place ? c->at : lane_copy(l, s->worker, c);
-    s->op.bytes = tp_link_way(link) == TP_MAP ? 0 : c->bytes;
+    s->op.region = coded ? k->staging : in_place ? l->p.region : l->p.copies;
+    s->op.offset = coded      ? lane_encoded_at(l, s->chunk, s->worker)
+                   : in_place ? c->at
+                              : lane_copy_at(l, s->worker, c);
+    s->op.bytes = tp_link_way(link) == TP_MAP ? 0
+                  : coded                     ? ps_coded_bytes(k->c->pull, c->bytes)
+                                              : c->bytes;
     const enum vb_st st = tp_send(l->port, link, l->p.lane, &s->op);
     if (st == VB_OK)
         s->busy = true;
@@ -92,15 +97,25 @@ static void send_waiting(struct lane *l)
     }
 }
 
-/* The worker reads no more than it has pushed since, so nobody reads what is overwritten here. */
-static void copy_for(struct lane *l, uint32_t worker, const struct ps_chunk *c)
+/* The workers that a copy is for read no more than they have pushed since, so nobody reads what is overwritten
+ * here, and what was last encoded for them has arrived. */
+static void copy_for(struct lane *l, uint32_t worker, const struct ps_action *a)
 {
-    if (!ps_class_in_place(l->cls[c->cls].c))
-        memcpy(l->copies + lane_copy(l, worker, c), lane_params(l, c), c->bytes);
+    const struct ps_chunk *c = lane_chunk(l, a->chunk);
+    const struct ps_class *k = l->cls[c->cls].c;
+
+    if (ps_class_in_place(k))
+        return;
+    if (k->pull != NULL && a->clock > 0)
+        lane_encode(l, a->chunk, worker, a->clock);
+    else
+        memcpy(lane_copy(l, worker, c), lane_params(l, c), c->bytes);
 }
 
 static void publish(struct lane *l, struct lane_class *k, const struct ps_action *a)
 {
+    bool copied = false;
+
     if (a->worker != PS_ALL)
         lane_bound_note(l, k, a);
     for (uint32_t w = 0; w < l->p.nworkers; w++) {
@@ -108,7 +123,9 @@ static void publish(struct lane *l, struct lane_class *k, const struct ps_action
 
         if ((a->worker != PS_ALL && a->worker != w) || !ps_engine_live(k->engine, w))
             continue;
-        copy_for(l, w, lane_chunk(l, a->chunk));
+        if (!copied)
+            copy_for(l, w, a);
+        copied = ps_class_shared(k->c);
         l->read_at[(size_t)a->chunk * l->p.nworkers + w] = a->updates;
         s->epoch = a->clock;
         s->behind = a->behind;
@@ -215,8 +232,11 @@ void lane_step(struct lane *l, struct lane_class *k, const struct ps_event *ev,
     size_t n = 0;
     const enum vb_st st = ps_engine_step(k->engine, ev, l->actions, &n);
 
-    if (st != VB_OK)
+    if (st != VB_OK) {
+        log_error("worker %u sent a message out of turn (event %d, clock %" PRIu64 ")", ev->worker,
+                  ev->kind, ev->clock);
         l->broken = st;
+    }
     for (size_t i = 0; i < n && l->broken == VB_OK; i++) {
         l->actions[i].chunk += k->first;
         carry_out(l, k, &l->actions[i], rx);
@@ -288,10 +308,6 @@ void lane_on_msg(void *arg, const struct tp_rx *rx)
     else if (h.flags == PS_FINISHED)
         ev.kind = PS_EV_FINISHED;
     lane_step(l, &l->cls[h.cls], &ev, rx);
-    if (l->broken == VB_PROTO)
-        log_error("worker %u sent a message out of turn or that cannot be decoded (kind %u, clock "
-                  "%" PRIu64 ")",
-                  h.worker, h.kind, h.clock);
 }
 
 /* thread: transport. Reads only what does not change, and atomics. */

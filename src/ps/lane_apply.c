@@ -14,7 +14,7 @@
 
 enum { PIECE = 2048 }; /* floats that are looked at at once */
 
-static const char *variable_at(const struct lane *l, const struct ps_chunk *c, uint64_t offset)
+const char *lane_variable(const struct lane *l, const struct ps_chunk *c, uint64_t offset)
 {
     const struct ps_table *t = l->p.table;
     uint32_t v = c->first_var;
@@ -30,7 +30,7 @@ static void say_bad(struct lane *l, uint32_t worker, const struct ps_chunk *c, u
     snprintf(l->why, sizeof(l->why),
              "the gradient of %s from /job:worker/task:%" PRIu32 " has a NaN or infinity in step "
              "%" PRIu64,
-             variable_at(l, c, c->offset + at * sizeof(float)), worker, clock);
+             lane_variable(l, c, c->offset + at * sizeof(float)), worker, clock);
 }
 
 bool lane_finite(struct lane *l, uint32_t worker, uint32_t chunk, uint64_t clock, const float *g)
@@ -97,7 +97,7 @@ static double steps_behind(const struct lane *l, const struct ps_action *a)
 static void compensate(struct lane *l, const struct ps_action *a, const float *w, size_t n)
 {
     const struct ps_chunk *c = lane_chunk(l, a->chunk);
-    const void *old = l->copies + lane_copy(l, a->worker, c);
+    const float *old = lane_copy(l, a->worker, c);
 
     l->kn->compensate(l->scratch, l->gather[0], w, old,
                       l->cls[c->cls].c->async.compensation / (float)VB_MAX(a->samples, 1u), n);

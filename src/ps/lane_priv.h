@@ -28,11 +28,14 @@ struct lane_class {
     struct ps_engine *engine;
     struct landing landing;
     struct lane_bound bound;
-    uint64_t copy_at; /* in a worker's copy, of what begins at range_at in the range */
-    uint64_t range_at;
+    /* where worker 0's copy is of what begins at range_at in the ranges, and the way to the next worker's */
+    uint64_t copy_at, copy_step, range_at;
     bool two_phase;
     char *decoded; /* per (chunk, worker): a gradient that came encoded; NULL: none does */
     uint64_t decoded_bytes;
+    uint32_t
+        staging; /* a region: places of pull_bytes for encoded parameters, per (chunk, reader) */
+    uint64_t pull_bytes;
 };
 
 struct lane {
@@ -42,8 +45,7 @@ struct lane {
     struct lane_class cls[PS_CLASSES_MAX];
     uint32_t nchunks, *chunk; /* chunk k of the lane, in the table */
     char *params;             /* the ranges */
-    char *copies;             /* each worker's; NULL: all is read in place */
-    uint64_t copy_bytes;      /* from one worker's to the next's */
+    char *copies;             /* of what workers have; NULL: all is read in place */
     /* of the message that is being carried out: its sender plus 1; a push's samples over all workers */
     uint32_t by;
     uint64_t step_samples;
@@ -57,7 +59,7 @@ struct lane {
     const float **gather;            /* scratch of one apply, and whose they are */
     uint32_t *gathered;
     uint64_t *read_at; /* per (chunk, worker): updates in the copy that it has; not in sync */
-    float *scratch;    /* a chunk, for compensation */
+    float *scratch;    /* two chunks, for compensation and encoding */
     struct lane_norm {
         uint32_t n;                /* sums of a step; 0: it is applied at once */
         uint32_t trust_at;         /* the first of lamb's */
@@ -101,13 +103,22 @@ static inline float *lane_params(const struct lane *l, const struct ps_chunk *c)
 }
 
 /* Of a class that is not read in place: the offset of a worker's copy in the region of copies. */
-static inline uint64_t lane_copy(const struct lane *l, uint32_t worker, const struct ps_chunk *c)
+static inline uint64_t lane_copy_at(const struct lane *l, uint32_t worker, const struct ps_chunk *c)
 {
-    return worker * l->copy_bytes + l->cls[c->cls].copy_at + (c->at - l->cls[c->cls].range_at);
+    const struct lane_class *k = &l->cls[c->cls];
+
+    return worker * k->copy_step + k->copy_at + (c->at - k->range_at);
+}
+
+static inline float *lane_copy(const struct lane *l, uint32_t worker, const struct ps_chunk *c)
+{
+    return (float *)(void *)(l->copies + lane_copy_at(l, worker, c));
 }
 
 /* lane_apply.c */
 void lane_apply(struct lane *l, const struct ps_action *a);
+/* Whose element is there; offset: in the window. */
+const char *lane_variable(const struct lane *l, const struct ps_chunk *c, uint64_t offset);
 /* false: it has a NaN or infinity; l->why says where. */
 bool lane_finite(struct lane *l, uint32_t worker, uint32_t chunk, uint64_t clock, const float *g);
 
@@ -116,6 +127,10 @@ VB_MUST_CHECK enum vb_st lane_codec_init(struct lane *l, struct lane_class *k);
 void lane_codec_fini(struct lane_class *k);
 /* NULL: it cannot be decoded, the lane is broken. */
 const float *lane_decode(struct lane *l, uint32_t chunk, uint32_t worker, const struct tp_rx *rx);
+/* What the chunk has changed by since the worker's copy, encoded for it and added to the copy. */
+void lane_encode(struct lane *l, uint32_t chunk, uint32_t worker, uint64_t clock);
+/* Where that is, in the region `staging`. */
+uint64_t lane_encoded_at(const struct lane *l, uint32_t chunk, uint32_t worker);
 
 /* lane_norm.c */
 VB_MUST_CHECK enum vb_st lane_norm_init(struct lane *l);

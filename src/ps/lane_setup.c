@@ -73,14 +73,17 @@ static enum vb_st make_engines(struct lane *l)
     return VB_OK;
 }
 
-/* The largest chunk whose gradients may be compensated. */
+/* Twice the largest chunk whose gradients may be compensated or whose parameters are encoded. */
 static uint64_t scratch_bytes(const struct lane *l)
 {
     uint64_t most = 1;
 
-    for (uint32_t k = 0; k < l->nchunks; k++)
-        if (l->p.cls[lane_chunk(l, k)->cls].async.compensation > 0)
-            most = VB_MAX(most, lane_chunk(l, k)->bytes);
+    for (uint32_t k = 0; k < l->nchunks; k++) {
+        const struct ps_class *c = &l->p.cls[lane_chunk(l, k)->cls];
+
+        if (c->async.compensation > 0 || c->pull != NULL)
+            most = VB_MAX(most, 2 * lane_chunk(l, k)->bytes);
+    }
     return most;
 }
 
@@ -118,7 +121,9 @@ static enum vb_st find_chunks(struct lane *l)
         return VB_NOMEM;
     for (uint32_t i = 0; i < t->nclasses; i++)
         l->cls[i] = (struct lane_class){ .c = &l->p.cls[i],
-                                         .copy_at = ps_copy_at(t, l->p.cls, i, l->p.ps),
+                                         .copy_at = ps_copy_at(t, l->p.cls, i, l->p.ps, 0),
+                                         .copy_step = ps_copy_at(t, l->p.cls, i, l->p.ps, 1) -
+                                                      ps_copy_at(t, l->p.cls, i, l->p.ps, 0),
                                          .range_at = ps_range_at(t, i, l->p.ps) };
     for (uint32_t c = 0; c < t->nchunks; c++) {
         const struct ps_chunk *chunk = &t->chunk[c];
@@ -150,7 +155,7 @@ static uint64_t landing_share(const struct lane *l, const struct lane_class *k)
 static enum vb_st make_landing(struct lane *l, struct lane_class *k)
 {
     const uint64_t bytes =
-        k->n > 0 ? vb_round_up(ps_push_bytes(k->c->push, lane_chunk(l, k->first)->bytes), PS_ALIGN)
+        k->n > 0 ? vb_round_up(ps_coded_bytes(k->c->push, lane_chunk(l, k->first)->bytes), PS_ALIGN)
                  : 0;
     const uint64_t each = (uint64_t)k->n * l->p.nworkers, share = landing_share(l, k);
     const bool at_once = k->c->rule.mode == PS_BACKUP || k->two_phase;
@@ -183,8 +188,7 @@ enum vb_st lane_create(const struct lane_params *p, struct lane **lane_out)
     l->port = tp_port(p->node, p->lane);
     l->kn = kn_best();
     l->params = tp_region_base(p->node, p->region);
-    l->copy_bytes = ps_copy_at(p->table, p->cls, p->table->nclasses, p->ps);
-    if (l->copy_bytes > 0)
+    if (ps_copy_bytes(p->table, p->cls, p->ps, p->nworkers) > 0)
         l->copies = tp_region_base(p->node, p->copies);
     if ((st = find_chunks(l)) != VB_OK || (st = make_state(l)) != VB_OK ||
         (st = lane_norm_init(l)) != VB_OK || (st = make_engines(l)) != VB_OK ||

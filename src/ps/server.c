@@ -203,20 +203,18 @@ static enum vb_st make_lanes(struct server *s)
     return VB_OK;
 }
 
-/* The ranges, and for each worker a copy of those that it does not read in place. */
+/* The ranges, and what workers have of those that they do not read in place. */
 static enum vb_st make_regions(struct server *s)
 {
     const struct ps_params *p = s->p;
     const uint64_t bytes = ps_range_at(p->table, p->table->nclasses, s->index),
-                   copy = ps_copy_at(p->table, p->cls, p->table->nclasses, s->index);
+                   copies = ps_copy_bytes(p->table, p->cls, s->index, p->ctl.spec->nworkers);
     const bool huge = p->table->page_bytes == PS_HUGE_PAGE;
-    uint64_t all = 0;
-    enum vb_st st = tp_region_new(s->node, bytes, huge, &s->region);
+    const enum vb_st st = tp_region_new(s->node, bytes, huge, &s->region);
 
-    if (st != VB_OK || copy == 0)
+    if (st != VB_OK || copies == 0)
         return st;
-    return vb_mul(copy, p->ctl.spec->nworkers, &all) ? tp_region_new(s->node, all, huge, &s->copies)
-                                                     : VB_NOMEM;
+    return copies == UINT64_MAX ? VB_NOMEM : tp_region_new(s->node, copies, huge, &s->copies);
 }
 
 static enum vb_st set_up(struct server *s)

@@ -2,6 +2,13 @@
 
 #include <string.h>
 
+static const struct kn_codec *codec_of(const struct ps_from *from, const struct ps_hdr *h)
+{
+    if (from->cls == NULL || (h->kind != PS_PUSH && (h->kind != PS_PARAM || h->clock == 0)))
+        return NULL;
+    return h->kind == PS_PUSH ? from->cls[h->cls].push : from->cls[h->cls].pull;
+}
+
 static enum vb_st check_payload(const struct ps_from *from, const struct ps_hdr *h,
                                 uint64_t payload_bytes)
 {
@@ -13,9 +20,7 @@ static enum vb_st check_payload(const struct ps_from *from, const struct ps_hdr 
             t->chunk[h->chunk].cls != h->cls)
             return VB_PROTO;
         if (h->kind != PS_READ && !(h->kind == PS_PARAM && from->payload_free))
-            want = ps_push_bytes(h->kind == PS_PUSH && from->cls != NULL ? from->cls[h->cls].push
-                                                                         : NULL,
-                                 t->chunk[h->chunk].bytes);
+            want = ps_coded_bytes(codec_of(from, h), t->chunk[h->chunk].bytes);
     } else if (h->chunk >= t->nlanes ||
                h->cls >= t->nclasses) { /* a tick carries the lane in place of a chunk */
         return VB_PROTO;

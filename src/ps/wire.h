@@ -12,7 +12,8 @@
  * PS_PARAM  ps -> worker    epoch `clock` of the chunk is there; payload: the chunk, or none on a
  *                           link that reads the ps's memory in place. Acknowledges every push of
  *                           clock < epoch: the gradient may be written again. `count`: how many steps it
- *                           is behind; `samples`: the worker whose push let it go, plus 1, or 0
+ *                           is behind; `samples`: the worker whose push let it go, plus 1, or 0. With a codec of
+ *                           pulls the payload is what the chunk has changed by, but for epoch 0
  */
 #ifndef PS_WIRE_H
 #define PS_WIRE_H
@@ -47,8 +48,8 @@ struct ps_from {
     bool payload_free;          /* PS_PARAM comes without payload (the memory is mapped) */
 };
 
-/* What the payload of a push of a chunk of so many bytes is. */
-static inline uint64_t ps_push_bytes(const struct kn_codec *codec, uint64_t bytes)
+/* What the payload for a chunk of so many bytes is. */
+static inline uint64_t ps_coded_bytes(const struct kn_codec *codec, uint64_t bytes)
 {
     return codec == NULL ? bytes : kn_codec_bytes(codec, bytes / sizeof(float));
 }

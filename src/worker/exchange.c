@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "ps/wire.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 /* ---- sending ---- */
@@ -65,7 +66,7 @@ static void send_chunk(struct exchange *x, uint32_t chunk, struct ps_hdr h)
     m->op.bytes = c->bytes;
     if (h.kind == PS_PUSH && x->p.cls[c->cls].push != NULL) {
         m->op.region = x->staging;
-        m->op.bytes = ps_push_bytes(x->p.cls[c->cls].push, c->bytes);
+        m->op.bytes = ps_coded_bytes(x->p.cls[c->cls].push, c->bytes);
         if (!exchange_encode(x, chunk, h.clock, &m->op.offset))
             return;
     }
@@ -188,7 +189,8 @@ static void chunk_landed(struct exchange *x, uint32_t chunk, uint64_t epoch)
 
     x->epoch[chunk] = epoch + 1;
     x->asked[chunk] = false;
-    x->pulled_bytes += c->bytes;
+    x->pulled_bytes +=
+        epoch > 0 ? ps_coded_bytes(exchange_class(x, chunk)->pull, c->bytes) : c->bytes;
     for (uint32_t v = c->first_var; v < c->first_var + c->nvars; v++) {
         if (--x->behind[v] > 0)
             continue;
@@ -216,6 +218,8 @@ void exchange_on_msg(void *arg, const struct tp_rx *rx)
     struct exchange *x = arg;
     struct ps_hdr h;
 
+    if (x->broken != VB_OK)
+        return; /* the run is ending */
     const bool ok = check(x, rx->link, rx->hdr, rx->hdr_bytes, rx->payload_bytes, &h) == VB_OK;
 
     const bool backup = ok && x->p.cls[h.cls].rule.mode == PS_BACKUP;
@@ -231,8 +235,15 @@ void exchange_on_msg(void *arg, const struct tp_rx *rx)
     }
     const struct ps_chunk *c = &x->p.table->chunk[h.chunk];
 
-    if (rx->payload != NULL && rx->payload != x->window + c->offset)
+    if (rx->payload != NULL && x->p.cls[h.cls].pull != NULL && h.clock > 0) {
+        if (exchange_decode(x, h.chunk, h.clock, rx->payload) != VB_OK) {
+            log_error("parameters from ps %u cannot be decoded (step %" PRIu64 ")", c->ps, h.clock);
+            x->broken = VB_PROTO;
+            return;
+        }
+    } else if (rx->payload != NULL && rx->payload != x->window + c->offset) {
         memcpy(x->window + c->offset, rx->payload, c->bytes); /* a view, on loop */
+    }
     if (h.clock > 0)
         x->staleness[h.cls][VB_MIN(h.count, (uint64_t)PS_STALENESS_BUCKETS - 1)]++;
     x->by = h.samples;
@@ -248,6 +259,8 @@ void *exchange_place(void *arg, struct tp_link *link, const void *hdr, uint32_t 
 
     if (tp_link_way(link) == TP_MAP || check(x, link, hdr, hdr_bytes, payload_bytes, &h) != VB_OK)
         return NULL;
+    if (x->p.cls[h.cls].pull != NULL && h.clock > 0)
+        return exchange_landing(x, h.chunk);
     return x->window + x->p.table->chunk[h.chunk].offset;
 }
 

@@ -76,10 +76,11 @@ const uint64_t *exchange_staleness(const struct exchange *x, uint32_t cls);
 /* How long this worker has slept in exchange_wait until the push of each worker (nworkers of them). */
 const uint64_t *exchange_waited_ns(const struct exchange *x);
 
-/* How many bytes of gradients a byte that is pushed stands for. */
+/* How many bytes of gradients a byte that is pushed stands for, and of parameters one that is pulled. */
 double exchange_push_ratio(const struct exchange *x);
+double exchange_pull_ratio(const struct exchange *x);
 uint64_t exchange_pushed_bytes(const struct exchange *x);
 uint64_t
-exchange_pulled_bytes(const struct exchange *x); /* of chunks made readable, in place or not */
+exchange_pulled_bytes(const struct exchange *x); /* of chunks made readable, mapped or not */
 
 #endif

@@ -23,6 +23,9 @@ struct exchange {
     uint32_t staging;     /* region that encoded pushes leave from */
     uint64_t place_bytes; /* there, from one chunk's to the next's */
     float *residual;      /* line of what has not been sent yet; NULL: nothing is encoded */
+    char *landing;        /* where encoded parameters land, a place for each chunk; NULL: none do */
+    uint64_t landing_bytes, land_bytes; /* in all, and from one chunk's to the next's */
+    float *change;                      /* a chunk that has been decoded */
     char *window;
     void *reserved; /* the window's address space, with room to align it */
     uint64_t reserved_bytes;
@@ -59,6 +62,14 @@ void exchange_sent(struct tp_op *op, enum vb_st st);
 /* exchange_codec.c */
 VB_MUST_CHECK enum vb_st exchange_codec_init(struct exchange *x);
 void exchange_codec_fini(struct exchange *x);
+/* Where the encoded chunk lands. */
+static inline void *exchange_landing(const struct exchange *x, uint32_t chunk)
+{
+    return x->landing + chunk * x->land_bytes;
+}
+/* Adds what came to the window. VB_PROTO: it cannot be decoded. */
+VB_MUST_CHECK enum vb_st exchange_decode(struct exchange *x, uint32_t chunk, uint64_t clock,
+                                         const void *payload);
 /* Into the staging region. false: the gradient has a NaN or infinity, the exchange is broken. */
 bool exchange_encode(struct exchange *x, uint32_t chunk, uint64_t clock, uint64_t *offset_out);
 

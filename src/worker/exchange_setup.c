@@ -96,9 +96,8 @@ static enum vb_st map_range(struct exchange *x, struct tp_link *link, uint32_t c
 {
     const struct ps_table *t = x->p.table;
     const bool in_place = ps_class_in_place(&x->p.cls[cls]);
-    const uint64_t copy = ps_copy_at(t, x->p.cls, t->nclasses, ps);
     const uint64_t offset =
-        in_place ? ps_range_at(t, cls, ps) : x->p.worker * copy + ps_copy_at(t, x->p.cls, cls, ps);
+        in_place ? ps_range_at(t, cls, ps) : ps_copy_at(t, x->p.cls, cls, ps, x->p.worker);
     const void *at = NULL;
 
     if (ps_range_used(t, cls, ps) == 0)

@@ -39,6 +39,7 @@ static enum vb_st report_done(struct task *t, double seconds, double rate, const
                                         .seconds = seconds,
                                         .samples_per_s = rate,
                                         .push_ratio = exchange_push_ratio(t->x),
+                                        .pull_ratio = exchange_pull_ratio(t->x),
                                         .pushed_bytes = (uint64_t)sum[0],
                                         .pulled_bytes = (uint64_t)sum[1],
                                         .params_crc32c = model_crc32c(m, value) });

@@ -25,7 +25,7 @@ struct wk_report {
     double samples_per_s;                     /* without evaluation */
     double eta_s;
     uint64_t params, train_samples, test_samples;
-    double push_ratio;                   /* bytes of gradients to bytes pushed */
+    double push_ratio, pull_ratio;       /* bytes of gradients to bytes pushed; the same of pulls */
     uint64_t pushed_bytes, pulled_bytes; /* over all workers */
     uint32_t params_crc32c;
     /* waits: of each class the chunks read by how many steps they were behind, and how long it waited for

@@ -89,6 +89,29 @@ Test(wire, each_wrong_field_is_refused)
     ps_table_fini(&t);
 }
 
+Test(wire, a_payload_is_what_the_codec_makes)
+{
+    static const struct kn_codec half = { .kind = KN_CODEC_F16 }, few = { KN_CODEC_TOPK, 0.01, 0 };
+    const struct ps_class cls[] = { { .push = &half, .pull = &few }, { .name = "whole" } };
+    struct ps_table t = table();
+    const struct ps_from ps = { .table = &t, .to_ps = true, .worker = 3, .cls = cls },
+                         worker = { .table = &t, .worker = 3, .cls = cls };
+    const uint64_t bytes = t.chunk[0].bytes, some = ps_coded_bytes(&few, bytes);
+    const struct ps_hdr push = { .version = 1, .kind = PS_PUSH, .worker = 3 },
+                        param = { .version = 1, .kind = PS_PARAM, .worker = 3, .clock = 1 },
+                        first = { .version = 1, .kind = PS_PARAM, .worker = 3 };
+    struct ps_hdr out;
+
+    cr_assert_eq(ps_hdr_check(&ps, &push, sizeof(push), bytes / 2, &out), VB_OK);
+    cr_assert_eq(ps_hdr_check(&ps, &push, sizeof(push), bytes, &out), VB_PROTO);
+    cr_assert_eq(ps_hdr_check(&ps, &push, sizeof(push), bytes / 2 + 1, &out), VB_PROTO);
+    cr_assert_eq(ps_hdr_check(&worker, &param, sizeof(param), some, &out), VB_OK);
+    cr_assert_eq(ps_hdr_check(&worker, &param, sizeof(param), bytes, &out), VB_PROTO);
+    cr_assert_eq(ps_hdr_check(&worker, &first, sizeof(first), bytes, &out), VB_OK);
+    cr_assert_eq(ps_hdr_check(&worker, &first, sizeof(first), some, &out), VB_PROTO);
+    ps_table_fini(&t);
+}
+
 Test(wire, a_header_of_another_length_is_refused)
 {
     struct ps_table t = table();

@@ -31,7 +31,8 @@ static void join(struct rig *r, uint32_t ps, uint32_t w, struct tp_link **at_ps,
 
 static void open_ps(struct rig *r, uint32_t k)
 {
-    uint32_t region = 9;
+    uint32_t region = 9, copies = 9;
+    const uint64_t copy_bytes = ps_copy_bytes(&r->table, r->p.cls, k, r->p.nworkers);
 
     cr_assert_eq(tp_node_open(&(struct tp_node_params){ .name = "ps",
                                                         .nports = r->table.nlanes,
@@ -41,6 +42,8 @@ static void open_ps(struct rig *r, uint32_t k)
     cr_assert_eq(
         tp_region_new(r->ps_node[k], ps_range_at(&r->table, r->table.nclasses, k), false, &region),
         VB_OK);
+    if (copy_bytes > 0)
+        cr_assert_eq(tp_region_new(r->ps_node[k], copy_bytes, false, &copies), VB_OK);
     for (uint32_t i = 0; i < r->table.nlanes; i++)
         cr_assert_eq(lane_create(&(struct lane_params){ .table = &r->table,
                                                         .ps = k,
@@ -48,6 +51,7 @@ static void open_ps(struct rig *r, uint32_t k)
                                                         .nworkers = r->p.nworkers,
                                                         .node = r->ps_node[k],
                                                         .region = region,
+                                                        .copies = copies,
                                                         .cls = r->p.cls,
                                                         .landing_bytes = r->p.landing_bytes },
                                  &r->lane[k][i]),
@@ -130,6 +134,11 @@ bool rig_progress(struct rig *r)
     return true;
 }
 
+const float *rig_params_at(const struct rig *r, const struct ps_chunk *c)
+{
+    return (const float *)(const void *)((char *)tp_region_base(r->ps_node[c->ps], 0) + c->at);
+}
+
 float rig_grad(uint32_t w, uint64_t t, uint64_t i)
 {
     return vb_random_f32(77, w * 1000 + t, i) - 0.5f;
@@ -139,7 +148,9 @@ static void fill_grad(struct rig *r, uint32_t w, uint64_t t)
 {
     for (uint32_t v = 0; v < r->table.nvars; v++)
         for (uint64_t i = 0; i < r->table.var[v].elems; i++)
-            exchange_grad(r->x[w], v)[i] = rig_grad(w, t, r->table.var[v].offset / 4 + i);
+            exchange_grad(r->x[w], v)[i] = r->p.quiet_from > 0 && t >= r->p.quiet_from
+                                               ? 0
+                                               : rig_grad(w, t, r->table.var[v].offset / 4 + i);
 }
 
 static bool all_at(struct rig *r, uint32_t w, uint64_t clock)

@@ -17,7 +17,8 @@ struct rig_params {
     uint64_t chunk_bytes, landing_bytes;
     struct ps_class cls[2]; /* the second: of variables from second_var on, where that is not 0 */
     uint32_t second_var;
-    uint64_t seed; /* of the loop; 0: in order and at once */
+    uint64_t quiet_from; /* from this step on all gradients are 0; 0: never */
+    uint64_t seed;       /* of the loop; 0: in order and at once */
     struct tp_loop_knobs knobs;
 };
 
@@ -31,6 +32,9 @@ struct rig {
 
 void rig_open(struct rig *r, const struct rig_params *p); /* asserts */
 void rig_close(struct rig *r);
+
+/* The parameters of ps k, where it has them. */
+const float *rig_params_at(const struct rig *r, const struct ps_chunk *c);
 
 /* One round of progress everywhere; false: a lane says that the protocol was broken. */
 bool rig_progress(struct rig *r);

@@ -135,3 +135,137 @@ Test(compress, a_gradient_with_a_nan_is_not_sent)
     cr_assert_eq(exchange_pushed_bytes(r.x[0]), before);
     rig_close(&r);
 }
+
+/* How far the windows are from the parameters, on average; all workers have the same. */
+static double distance(const struct rig *r)
+{
+    double sum = 0, n = 0;
+
+    for (uint32_t c = 0; c < r->table.nchunks; c++) {
+        const struct ps_chunk *k = &r->table.chunk[c];
+        const float *w = rig_params_at(r, k);
+
+        for (uint32_t i = 0; i < r->p.nworkers; i++)
+            cr_assert_eq(memcmp(r->x[i]->window + k->offset, r->x[0]->window + k->offset, k->bytes),
+                         0, "worker %u, chunk %u", i, c);
+        for (uint64_t i = 0; i < k->bytes / sizeof(float); i++, n++)
+            sum += fabs((double)w[i] -
+                        (double)((const float *)(const void *)(r->x[0]->window + k->offset))[i]);
+    }
+    return sum / n;
+}
+
+static double pulled(struct rig_params p, uint64_t steps)
+{
+    struct rig r;
+
+    rig_open(&r, &p);
+    cr_assert(rig_train(&r, steps), "codec %d, seed %lu", p.cls[0].pull->kind, p.seed);
+    cr_assert_gt(exchange_pull_ratio(r.x[0]), 1.9);
+    cr_assert_eq(exchange_push_ratio(r.x[0]), 1);
+    const double d = distance(&r);
+
+    rig_close(&r);
+    return d;
+}
+
+/* What was left out of the parameters comes with what is sent next: when they stand still, windows come to them. */
+Test(compress, windows_come_to_the_parameters)
+{
+    static const double left[] = { 1e-3, 1e-5, 1e-6, 0.9, 1e-9, 0.3 };
+
+    for (size_t i = 0; i < VB_ARRAY_LEN(codecs); i++) {
+        struct rig_params p = params(NULL);
+
+        p.cls[0].pull = &codecs[i];
+        const double before = pulled(p, 4);
+
+        p.quiet_from = 4;
+        const double after = pulled(p, 4 + 30);
+
+        cr_assert(before > 0 && after <= left[i] * before, "codec %zu: %g, then %g", i, before,
+                  after);
+    }
+}
+
+Test(compress, pulls_survive_delays_reordering_duplicates_and_landing)
+{
+    for (size_t i = 0; i < VB_ARRAY_LEN(codecs); i++)
+        for (uint64_t seed = 1; seed <= 4; seed++) {
+            struct rig_params p = params(NULL);
+
+            p.cls[0].pull = &codecs[i];
+            const double want = pulled(p, 4);
+
+            p.seed = seed;
+            p.knobs = (struct tp_loop_knobs){ .delay = 0.5f,
+                                              .reorder = 0.3f,
+                                              .duplicate = seed % 2 ? 0.2f : 0,
+                                              .place = seed % 2 == 0 };
+            cr_assert_eq(pulled(p, 4), want);
+        }
+}
+
+/* Both directions, each with its own: what was applied is what was decoded of the pushes. */
+Test(compress, both_directions_at_once)
+{
+    for (size_t i = 0; i < VB_ARRAY_LEN(codecs); i++) {
+        struct rig_params p = params(&codecs[i]);
+        struct rig r;
+
+        p.cls[0].pull = &codecs[(i + 2) % VB_ARRAY_LEN(codecs)];
+        rig_open(&r, &p);
+        cr_assert(rig_train(&r, 4));
+        (void)distance(&r);
+        rig_close(&r);
+    }
+}
+
+Test(compress, parameters_with_an_infinity_are_not_sent)
+{
+    struct rig_params p = params(NULL);
+    struct rig r;
+
+    p.cls[0].pull = &codecs[2];
+    p.nworkers = 1;
+    rig_open(&r, &p);
+    cr_assert(rig_train(&r, 1));
+    *(float *)(uintptr_t)rig_params_at(&r, &r.table.chunk[0]) = INFINITY;
+    exchange_push(r.x[0], 0, 1, 10, 10);
+    bool ok = true;
+
+    for (int i = 0; ok && i < 20; i++)
+        ok = rig_progress(&r);
+    cr_assert(!ok);
+    cr_assert_str_eq(lane_why(r.lane[0][0]), "v has a NaN or infinity after step 1");
+    rig_close(&r);
+}
+
+/* One worker's answers are overwritten under way. */
+Test(compress, parameters_that_cannot_be_decoded_end_the_link)
+{
+    struct rig_params p = params(NULL);
+    struct rig r;
+
+    p.cls[0].pull = &codecs[4];
+    p.nworkers = 1;
+    rig_open(&r, &p);
+    cr_assert(rig_train(&r, 1));
+    for (uint32_t c = 0; c < r.table.nchunks; c++)
+        exchange_push(r.x[0], c, 1, 10, 10);
+    bool ok = true;
+
+    for (int i = 0; ok && i < 40; i++) {
+        for (uint32_t k = 0; k < p.nps; k++)
+            for (uint32_t l = 0; l < p.nlanes; l++) {
+                const enum vb_st st = lane_poll(r.lane[k][l], 0);
+
+                cr_assert(st == VB_OK || st == VB_TIMEOUT);
+                memset(tp_region_base(r.ps_node[k], 2 + l), 0,
+                       1024); /* after the region of copies */
+            }
+        ok = rig_progress(&r);
+    }
+    cr_assert(!ok);
+    rig_close(&r);
+}
