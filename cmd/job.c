@@ -31,6 +31,11 @@ static const struct opt job_opts[] = {
     { "threads", OPT_U64, "1", "N", "threads of one task: a worker's matrix products, a ps's lanes", 1, 1024, AT(threads) },
     { "chunk_kib", OPT_U64, "0", "KIB", "size in KiB of the pieces in which parameters travel; 0: chosen",
       0, 1024, AT(chunk_kib) },
+    { "credit_kib", OPT_U64, "0", "KIB",
+      "between hosts: KiB on their way on a link while what is needed later waits; 0: 4096", 0, 16384,
+      AT(credit_kib) },
+    { "tune", OPT_TEXT, NULL, "FILE", "chunk_kib and credit_kib as perf tune has found them, where they are not given",
+      AT(tune) },
     { "start_timeout", OPT_U64, "60", "S", "seconds until every task must have come", 1, 86400,
       AT(start_timeout) },
     { "step_timeout", OPT_U64, "600", "S", "seconds that a step may wait for a task that is alive", 1,
@@ -237,6 +242,31 @@ static enum vb_st resolve(struct job *j, size_t i)
     return VB_OK;
 }
 
+/* What the file says is as a default: everything else goes before it. */
+static enum vb_st read_tune(struct job *j, struct vb_err *err)
+{
+    static const char *const name[] = { "chunk_kib", "credit_kib" };
+    const size_t i = (size_t)opt_find(&j->opts, name[0]), k = (size_t)opt_find(&j->opts, name[1]);
+    const struct opt table[] = { j->opts.opt[i], j->opts.opt[k] };
+    struct job *of = calloc(1, sizeof(*of));
+    struct opt_set set;
+    const struct yaml_schema schema = { .set = &set };
+    struct yaml_file *f = NULL;
+    enum vb_st st = of == NULL ? VB_NOMEM : opt_init(&set, "", table, VB_ARRAY_LEN(table), of);
+
+    if (st == VB_OK)
+        st = yaml_open(j->tune, &f, err);
+    if (st == VB_OK)
+        st = yaml_walk(f, NULL, &schema, err);
+    if (st == VB_OK && j->opts.src[i].from == OPT_DEFAULT)
+        j->chunk_kib = of->chunk_kib;
+    if (st == VB_OK && j->opts.src[k].from == OPT_DEFAULT)
+        j->credit_kib = of->credit_kib;
+    yaml_close(f);
+    free(of);
+    return st;
+}
+
 static enum vb_st finish(struct job *j, struct vb_err *err)
 {
     enum vb_st st = opt_env(&j->opts, err);
@@ -251,6 +281,8 @@ static enum vb_st finish(struct job *j, struct vb_err *err)
         else
             st = resolve(j, i);
     }
+    if (st == VB_OK && j->tune != NULL)
+        st = read_tune(j, err);
     return st == VB_OK ? job_inherit(j) : st;
 }
 

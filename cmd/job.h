@@ -51,7 +51,8 @@ struct job {
     enum ps_nan on_nan;
     uint64_t batch, epochs, seed;
     uint64_t ps, workers, virtual_workers, threads; /* virtual_workers 0: workers */
-    uint64_t chunk_kib;                             /* 0: chosen */
+    uint64_t chunk_kib, credit_kib;                 /* 0: chosen */
+    char *tune;                                     /* a file with these two; NULL: none */
     uint64_t start_timeout, step_timeout;           /* seconds */
     enum cl_transport transport;
     bool require_rdma;

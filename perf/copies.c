@@ -95,7 +95,7 @@ static void run_case(uint64_t bytes, enum cl_transport transport, int out)
     const unsigned n = bytes >= LARGE || transport == CL_RDMA ? LARGE_STEPS : STEPS;
     double before[NCOUNTS], after[NCOUNTS];
     struct result res = { 0 };
-    struct rig r;
+    struct rig r = { 0 };
 
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (counts_count() && rig_make(&r, 1, bytes, transport) && rig_start_ps(&r) > 0 &&

@@ -48,7 +48,7 @@ static void be_idle(struct rig *r, unsigned worker, int in)
 static void run_case(enum cl_transport transport, int out)
 {
     struct result res = { 0 };
-    struct rig r;
+    struct rig r = { 0 };
     pid_t ps = -1, worker[PEERS];
     unsigned in = 0;
     char byte;

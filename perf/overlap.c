@@ -5,9 +5,12 @@
  * A step is a backward pass over LAYERS layers, last layer first, each sleeping for two thirds of its compute
  * before its gradient is pushed, and a forward pass, first layer first, each waiting for its parameters and
  * sleeping for the other third. Baseline: the same sleeps alone. The first layer's gradient comes last
- * and its parameters are needed first.
+ * and its parameters are needed first, so a step can take no less than compute and that layer's way to the ps:
+ * 1 + SHARE / LAYERS.
+ *
+ * perf tune takes such steps with several sizes of chunks and credits, and writes the best for runs to read.
  */
-#include "perf/engine.h"
+#include "perf/overlap.h"
 
 #define LOG_MOD "perf"
 #include "base/log.h"
@@ -18,10 +21,13 @@
 #include <stdlib.h>
 #include <time.h>
 
-enum { LAYERS = 16 };
+enum { LAYERS = 64 };
 #define COMPUTE_S 0.16
 #define SHARE 0.8
 #define USUAL_BYTES (UINT64_C(8) << 20)
+/* what perf tune finds for this cable: about two of its bandwidth-delay products */
+#define USUAL_CHUNK (UINT64_C(64) << 10)
+#define USUAL_CREDIT (UINT64_C(32) << 10)
 
 enum { STEP, SLEEPS };
 
@@ -75,49 +81,97 @@ static double steps(void *arg, unsigned what, uint64_t n)
     return (what == SLEEPS || rig_wait(r)) && ok ? took : -1;
 }
 
-static bool limit(int ns, const char *dev, uint64_t bytes)
+/* Ethernet as the cable is: with headers of 66 bytes in every 1514, and a queue as a switch has it. */
+static bool limit(int ns, const char *dev, const struct overlap_cable *c)
 {
-    const double per_s = (double)bytes / (SHARE * COMPUTE_S);
+    const double bits = c->bytes_per_s * 8 * 1514 / 1448;
     char command[256];
 
-    /* headers: 66 bytes of every 1514 */
-    snprintf(command, sizeof(command),
-             "ip link set %s mtu 1500; tc qdisc add dev %s root tbf rate %.0fbit burst 64kb "
-             "latency 200ms",
-             dev, dev, per_s * 8 * 1514 / 1448);
+    if (c->delay_us > 0)
+        snprintf(command, sizeof(command),
+                 "ip link set %s mtu 1500; tc qdisc add dev %s root netem delay %uus rate %.0fbit "
+                 "limit 10000",
+                 dev, dev, c->delay_us, bits);
+    else
+        snprintf(command, sizeof(command),
+                 "ip link set %s mtu 1500; tc qdisc add dev %s root tbf rate %.0fbit burst 64kb "
+                 "latency 200ms",
+                 dev, dev, bits);
     if (netns_run(ns, command))
         return true;
-    log_error("the cable's rate cannot be limited: the package iproute2 is needed");
+    log_error(
+        c->delay_us > 0
+            ? "the cable cannot be delayed: the kernel's netem is needed; --delay-us 0 does without"
+            : "the cable's rate cannot be limited: the package iproute2 is needed");
     return false;
 }
 
-static bool one_case(const struct bench_out *o, const struct perf_engine_params *p,
-                     const struct netns *ns)
+bool overlap_lay(struct netns *ns, const struct overlap_cable *c)
+{
+    *ns = (struct netns){ 0 };
+    if (!netns_make(ns))
+        return false;
+    if (limit(ns->fd[0], "v0", c) && limit(ns->fd[1], "v1", c))
+        return true;
+    netns_drop(ns);
+    return false;
+}
+
+bool overlap_measure(const struct netns *ns, const struct overlap_case *c, struct turn_result *out)
 {
     static const char *const host[] = { NETNS_ACTIVE, NETNS_PASSIVE };
-    const uint64_t bytes = p->bytes != 0 ? p->bytes : USUAL_BYTES;
-    struct rig_turn g = { 0 };
+    struct rig_turn g = { .rig = { .chunk_bytes = c->chunk_bytes,
+                                   .credit_bytes = c->credit_bytes } };
     struct turn alone;
-    struct turn_result res;
-    char cases[160];
-    bool ok =
-        rig_make_many(&g.rig, 1, LAYERS, bytes / LAYERS, CL_TCP) && rig_move(&g.rig, ns->fd, host);
+    bool ok = rig_make_many(&g.rig, 1, LAYERS, c->bytes / LAYERS, CL_TCP) &&
+              rig_move(&g.rig, ns->fd, host);
 
     g.part = steps;
     ok = ok && rig_turn_start(&g);
     alone = g.worker[0];
     alone.what = SLEEPS;
-    ok = ok &&
-         turn_run(&(struct turn_race){ g.worker, &alone, 1, 1, p->rounds, 4 * COMPUTE_S }, &res);
+    ok = ok && turn_run(&(struct turn_race){ g.worker, &alone, 1, 1, c->rounds, c->round_s }, out);
     rig_turn_stop(&g);
-    if (!ok) {
-        log_error("overlap failed");
-        return false;
+    if (!ok)
+        log_error("steps over the cable failed");
+    return ok;
+}
+
+double overlap_rate(uint64_t bytes)
+{
+    return (double)bytes / (SHARE * COMPUTE_S);
+}
+
+uint64_t overlap_bytes(double bytes_per_s)
+{
+    return (uint64_t)(bytes_per_s * SHARE * COMPUTE_S) / LAYERS * LAYERS;
+}
+
+bool perf_overlap(const struct bench_out *o, const struct perf_engine_params *p)
+{
+    const uint64_t bytes = p->bytes != 0 ? p->bytes : USUAL_BYTES;
+    const struct overlap_case c = { bytes, USUAL_CHUNK, USUAL_CREDIT, p->rounds, 4 * COMPUTE_S };
+    struct netns ns;
+    struct turn_result res;
+    char cases[200];
+
+    if (geteuid() != 0) {
+        log_warn("overlap is left out: network namespaces are for root");
+        return true;
     }
-    snprintf(cases, sizeof(cases),
-             "\"transport\": \"tcp\", \"netns\": true, \"bytes\": %llu, \"mode\": \"sync\", "
-             "\"wire\": %.2f, \"against\": \"compute alone\"",
-             (unsigned long long)bytes, SHARE);
+    if (!overlap_lay(&ns, &(struct overlap_cable){ .bytes_per_s = overlap_rate(bytes) }))
+        return false;
+
+    const bool ok = overlap_measure(&ns, &c, &res);
+
+    netns_drop(&ns);
+    if (!ok)
+        return false;
+    snprintf(
+        cases, sizeof(cases),
+        "\"transport\": \"tcp\", \"netns\": true, \"bytes\": %llu, \"mode\": \"sync\", "
+        "\"wire\": %.2f, \"chunk_kib\": %d, \"credit_kib\": %d, \"against\": \"compute alone\"",
+        (unsigned long long)bytes, SHARE, (int)(USUAL_CHUNK >> 10), (int)(USUAL_CREDIT >> 10));
     bench_print(o, &(struct bench_row){ .bench = "overlap",
                                         .cases = cases,
                                         .value = res.value,
@@ -128,23 +182,4 @@ static bool one_case(const struct bench_out *o, const struct perf_engine_params 
                                         .first = -1,
                                         .label = "overlap" });
     return true;
-}
-
-bool perf_overlap(const struct bench_out *o, const struct perf_engine_params *p)
-{
-    struct netns ns = { 0 };
-    const uint64_t bytes = p->bytes != 0 ? p->bytes : USUAL_BYTES;
-
-    if (geteuid() != 0) {
-        log_warn("overlap is left out: network namespaces are for root");
-        return true;
-    }
-    if (!netns_make(&ns))
-        return false;
-
-    const bool ok =
-        limit(ns.fd[0], "v0", bytes) && limit(ns.fd[1], "v1", bytes) && one_case(o, p, &ns);
-
-    netns_drop(&ns);
-    return ok;
 }

@@ -16,7 +16,9 @@ struct perf_conf {
     bool json, netns;
     unsigned transport;
     uint64_t bytes, rounds, workers;
-    char *host, *plot;
+    double rate_mbit;
+    uint64_t delay_us;
+    char *host, *plot, *out;
 };
 
 enum way_choice { ALL, MAP, TCP, RDMA };
@@ -40,6 +42,12 @@ static const struct opt perf_opts[] = {
       AT(host) },
     { "netns", OPT_FLAG, "false", NULL,
       "link-bw: over tcp, between two network namespaces and not over loopback (root)", AT(netns) },
+    { "rate_mbit", OPT_F64, "1000", "MBIT", "tune: the network's rate (iperf3), in Mbit/s", 1, 1e6,
+      AT(rate_mbit) },
+    { "delay_us", OPT_U64, "0", "US",
+      "tune: its delay, half of a round trip (ping), in us; 0: what this host has", 0, 100000,
+      AT(delay_us) },
+    { "out", OPT_TEXT, "tune.yaml", "FILE", "tune: where the result goes", AT(out) },
     { "plot", OPT_TEXT, NULL, "FILE", "link-lat, link-bw, all: a picture of them (SVG)", AT(plot) },
 };
 
@@ -68,7 +76,10 @@ static bool push(const struct bench_out *o, const struct perf_conf *c)
         const struct perf_engine_params p = { .transport = transport(c),                           \
                                               .bytes = c->bytes,                                   \
                                               .rounds = (unsigned)c->rounds,                       \
-                                              .workers = (unsigned)c->workers };                   \
+                                              .workers = (unsigned)c->workers,                     \
+                                              .rate_mbit = c->rate_mbit,                           \
+                                              .delay_us = (unsigned)c->delay_us,                   \
+                                              .out = c->out };                                     \
                                                                                                    \
         return run(o, &p);                                                                         \
     }
@@ -79,6 +90,7 @@ ENGINE(apply, perf_apply)
 ENGINE(overlap, perf_overlap)
 ENGINE(ssp, perf_ssp)
 ENGINE(allreduce, perf_allreduce)
+ENGINE(tune, perf_tune)
 
 static bool train(const struct bench_out *o, const struct perf_conf *c)
 {
@@ -131,13 +143,14 @@ static const struct bench {
     { "overlap", overlap, true },
     { "ssp", ssp, false },
     { "train", train, false },
+    { "tune", tune, false },
 };
 
 static const struct opt_cmd perf_about = {
     .name = "perf",
     .args =
         "[link-lat|link-bw|link-rate|wake|idle|copies|pull-lat|read-lat|push|pushpull|allreduce|"
-        "barrier|apply|overlap|ssp|train|all]",
+        "barrier|apply|overlap|ssp|train|tune|all]",
     .doc =
         "Measures what this machine can do, against a baseline in the same run.\n"
         "link-lat   a message one way, against two cache lines (map) and UCX itself (tcp, rdma)\n"
@@ -157,7 +170,8 @@ static const struct opt_cmd perf_about = {
         "overlap    a step whose exchange hides behind compute, between namespaces (root)\n"
         "ssp        steps/s of bounded staleness with jitter, against the exact recurrence\n"
         "train      samples/s of a small network, against PyTorch where it is installed\n"
-        "all        all but allreduce, ssp and train",
+        "tune       chunks and credit for a network, written to a file for --tune (root)\n"
+        "all        all but allreduce, ssp, train and tune",
     .nargs_min = 1,
     .nargs_max = 1,
 };
@@ -231,7 +245,7 @@ int perf_main(int argc, char **argv)
             &err,
             "perf: unknown measurement '%.40s'; there are link-lat, link-bw, link-rate, wake, "
             "idle, copies, pull-lat, read-lat, push, pushpull, allreduce, barrier, apply, overlap, "
-            "ssp, train and all",
+            "ssp, train, tune and all",
             rest[0]);
         return usage(err.text);
     }

@@ -94,7 +94,7 @@ static bool measure(struct rig *r, uint64_t bytes, struct result *out)
 
 static void run_case(uint64_t bytes, enum cl_transport transport, int out_fd)
 {
-    struct rig r;
+    struct rig r = { 0 };
     struct result out = { 0 };
 
     prctl(PR_SET_PDEATHSIG, SIGKILL);

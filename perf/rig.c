@@ -51,7 +51,10 @@ bool rig_make_many(struct rig *r, unsigned nworkers, uint32_t nvars, uint64_t by
     struct ps_var var[RIG_VARS_MAX];
     struct vb_err err;
 
-    *r = (struct rig){ .spec = { .nps = 1, .nworkers = nworkers }, .pinned = transport == CL_MAP };
+    *r = (struct rig){ .spec = { .nps = 1, .nworkers = nworkers },
+                       .pinned = transport == CL_MAP,
+                       .credit_bytes = r->credit_bytes,
+                       .chunk_bytes = r->chunk_bytes };
     r->spec.addr = r->addr;
     if (nworkers > RIG_WORKERS_MAX || nvars > RIG_VARS_MAX)
         return false;
@@ -59,11 +62,13 @@ bool rig_make_many(struct rig *r, unsigned nworkers, uint32_t nvars, uint64_t by
         if (!listen_at(r, i, host_of_all))
             return false;
     for (uint32_t v = 0; v < nvars; v++)
-        var[v] = (struct ps_var){ .name = "x", .elems = bytes / sizeof(float) };
+        var[v] = (struct ps_var){ .name = "x", .elems = bytes / sizeof(float), .need = v };
     r->cls.optimizer = (struct kn_opt){ .kind = KN_SGD, .rate = 1e-3f };
     r->ctl = (struct ctl_params){ .spec = &r->spec, .no_auth = true, .transport = transport };
-    return ps_table_make(&(struct ps_table_params){ .var = var, .nvars = nvars, .nps = 1 },
-                         &r->table, &err) == VB_OK;
+    return ps_table_make(
+               &(struct ps_table_params){
+                   .var = var, .nvars = nvars, .nps = 1, .chunk_bytes = r->chunk_bytes },
+               &r->table, &err) == VB_OK;
 }
 
 bool rig_make(struct rig *r, unsigned nworkers, uint64_t bytes, enum cl_transport transport)
@@ -96,7 +101,9 @@ void rig_drop_ports(struct rig *r)
 
 pid_t rig_start_ps(struct rig *r)
 {
-    struct ps_params p = { .ctl = r->ctl, .table = &r->table, .cls = &r->cls };
+    struct ps_params p = {
+        .ctl = r->ctl, .table = &r->table, .cls = &r->cls, .credit_bytes = r->credit_bytes
+    };
     const pid_t pid = fork();
 
     if (pid != 0)
@@ -128,7 +135,8 @@ bool rig_be_worker(struct rig *r, unsigned worker)
         return false;
     if (tp_node_open(&(struct tp_node_params){ .name = cl_name(&r->spec, 1 + worker, name),
                                                .nports = 1,
-                                               .spin_ns = wake_spin_ns(1 + r->spec.nworkers, 1) },
+                                               .spin_ns = wake_spin_ns(1 + r->spec.nworkers, 1),
+                                               .credit_bytes = r->credit_bytes },
                      &r->node) != VB_OK ||
         exchange_open(&(struct exchange_params){ .table = &r->table,
                                                  .cls = &r->cls,

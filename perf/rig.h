@@ -19,9 +19,10 @@ struct rig {
     struct ps_table table;
     struct ctl_params ctl;
     int listen_fd[1 + RIG_WORKERS_MAX];
-    bool pinned;         /* ps and worker on a processor each */
-    int netns[2];        /* of workers, of the ps; 0: this one */
-    struct ps_class cls; /* of all variables; zeroed: sync */
+    bool pinned;                        /* ps and worker on a processor each */
+    int netns[2];                       /* of workers, of the ps; 0: this one */
+    uint64_t credit_bytes, chunk_bytes; /* given; 0: the usual */
+    struct ps_class cls;                /* of all variables; zeroed: sync */
     unsigned worker;
     struct tp_node *node;
     struct exchange *x;
@@ -31,7 +32,7 @@ struct rig {
 
 /* Where the ports of all rigs are from now on; borrowed. Without: 127.0.0.1. */
 void rig_at(const char *host);
-/* Ports and chunk table. false: logged or out of memory. */
+/* Ports and chunk table; of r credit_bytes and chunk_bytes are given. false: logged or out of memory. */
 bool rig_make(struct rig *r, unsigned nworkers, uint64_t bytes, enum cl_transport transport);
 /* The same with several variables of so many bytes. */
 bool rig_make_many(struct rig *r, unsigned nworkers, uint32_t nvars, uint64_t bytes,

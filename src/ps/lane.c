@@ -51,6 +51,7 @@ static void send_param(struct lane *l, struct param_send *s)
         s->again = true;
         return;
     }
+    s->op.need = c->need;
     memcpy(s->op.hdr, &h, sizeof(h));
     s->op.hdr_bytes = sizeof(h);
     const struct lane_class *k = &l->cls[c->cls];

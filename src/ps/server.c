@@ -229,7 +229,8 @@ static enum vb_st set_up(struct server *s)
     enum vb_st st =
         tp_node_open(&(struct tp_node_params){ .name = cl_name(p->ctl.spec, p->ctl.rank, name),
                                                .nports = p->table->nlanes,
-                                               .spin_ns = wake_spin_ns(busy, p->table->nlanes) },
+                                               .spin_ns = wake_spin_ns(busy, p->table->nlanes),
+                                               .credit_bytes = p->credit_bytes },
                      &s->node);
 
     if (st != VB_OK)

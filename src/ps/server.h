@@ -13,7 +13,8 @@ struct ps_params {
     const struct ps_table *table;
     const struct ps_class *cls; /* table->nclasses of them */
     enum ps_nan on_nan;
-    uint64_t step_ns; /* how long a step may wait for a worker; 0: 600 s */
+    uint64_t credit_bytes; /* of a link to another host (tp_node_params); 0: the usual */
+    uint64_t step_ns;      /* how long a step may wait for a worker; 0: 600 s */
     /* The control thread exists from now on (NULL: until now); for signals. Optional. */
     void (*control)(void *arg, struct ctl *c);
     void *arg;

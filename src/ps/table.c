@@ -147,6 +147,33 @@ static void match_vars(struct ps_table *t)
     }
 }
 
+struct rank {
+    uint32_t need, chunk;
+};
+
+static int by_need(const void *a, const void *b)
+{
+    const struct rank *x = a, *y = b;
+
+    return x->need != y->need ? (x->need > y->need) - (x->need < y->need)
+                              : (x->chunk > y->chunk) - (x->chunk < y->chunk);
+}
+
+static enum vb_st rank_chunks(struct ps_table *t)
+{
+    struct rank *r = calloc(t->nchunks, sizeof(*r));
+
+    if (r == NULL)
+        return VB_NOMEM;
+    for (uint32_t c = 0; c < t->nchunks; c++)
+        r[c] = (struct rank){ t->var[t->chunk[c].first_var].need, c };
+    qsort(r, t->nchunks, sizeof(*r), by_need);
+    for (uint32_t i = 0; i < t->nchunks; i++)
+        t->chunk[r[i].chunk].need = i;
+    free(r);
+    return VB_OK;
+}
+
 enum vb_st ps_table_make(const struct ps_table_params *p, struct ps_table *out, struct vb_err *err)
 {
     struct ps_table t = { .nvars = p->nvars, .nps = p->nps, .nlanes = VB_MAX(p->nlanes, 1u) };
@@ -169,6 +196,9 @@ enum vb_st ps_table_make(const struct ps_table_params *p, struct ps_table *out, 
     if (st != VB_OK)
         goto fail;
     match_vars(&t);
+    st = rank_chunks(&t);
+    if (st != VB_OK)
+        goto fail;
     *out = t;
     return VB_OK;
 

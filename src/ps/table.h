@@ -28,6 +28,7 @@ struct ps_var {
     const char *name; /* borrowed for as long as the table lives */
     uint64_t elems;
     uint32_t cls;    /* its class; neighbours, in the order of their classes */
+    uint32_t need;   /* when the forward pass needs it: its place among all; rising in a class */
     uint64_t offset; /* bytes, in the window; set by ps_table_make */
 };
 
@@ -37,6 +38,7 @@ struct ps_chunk {
     uint32_t ps, lane;
     uint32_t nth; /* of its lane's chunks */
     uint32_t cls;
+    uint32_t need;             /* its place in the order in which the forward pass needs chunks */
     uint32_t first_var, nvars; /* the variables it overlaps */
 };
 
@@ -57,7 +59,7 @@ struct ps_table {
 };
 
 struct ps_table_params {
-    const struct ps_var *var; /* name, elems and class; copied */
+    const struct ps_var *var; /* name, elems, class and need; copied */
     uint32_t nvars, nps;
     uint32_t nlanes;      /* per ps; 0: 1 */
     uint64_t chunk_bytes; /* multiple of PS_ALIGN; 0: an eighth of the range within the limits */

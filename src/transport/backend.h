@@ -58,7 +58,8 @@ struct tp_node {
     char name[64];
     unsigned nports, nregions;
     atomic_uint nlinks; /* grows only; release after the slot is filled */
-    uint64_t spin_ns, loop_seed;
+    uint64_t spin_ns, loop_seed, credit_bytes;
+    bool credit_given;
     struct tp_region region[TP_REGIONS_MAX];
     struct tp_port port[TP_PORTS_MAX];
     struct wake_word *words; /* nports words, shared page */

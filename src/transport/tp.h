@@ -10,7 +10,7 @@
  *   loop  two nodes in one process; can delay, reorder, duplicate and drop by a seed (tests)
  * A link has `channels` channels; channel c joins port c % nports of one end with port c % nports of
  * the other. On one channel messages arrive once and in the order of sending (loop can be told to
- * break that).
+ * break that), but where their senders give them a need.
  *
  * A message is a header of at most 64 bytes, kept in the op, and a payload: a piece of one of the
  * sender's regions. Set-up (node, regions, links) is one thread's work and comes first; from then on
@@ -38,7 +38,9 @@ enum {
     TP_RAILS_MAX = 4,
     TP_CALLERS_MAX = 2,
     TP_WHY = 240,
-    TP_CHANNEL_SLOTS = 1024 /* messages in flight on one channel and direction, at most */
+    TP_CHANNEL_SLOTS = 1024, /* messages in flight on one channel and direction, at most */
+    TP_CREDIT_BYTES = 4 << 20,
+    TP_CREDIT_MAX = 16 << 20
 };
 
 enum tp_way { TP_MAP, TP_RDMA, TP_TCP, TP_LOOP }; /* the best first */
@@ -56,6 +58,7 @@ struct tp_op {
     uint64_t offset, bytes; /* payload: this piece of the region, 0 bytes: none */
     uint32_t region;
     uint32_t hdr_bytes;
+    uint32_t need; /* tcp: of what waits for credit the lowest leaves first, of equals the oldest */
     /* 24 bytes of the back end's, directly before the header so that both leave in one piece */
     uint64_t prefix[3];
     _Alignas(8) unsigned char hdr[TP_HDR_MAX];
@@ -100,9 +103,13 @@ struct tp_port_params {
 };
 
 struct tp_node_params {
-    const char *name;   /* task name, for messages; copied */
-    unsigned nports;    /* 1..TP_PORTS_MAX */
-    uint64_t spin_ns;   /* how long a wait spins before it sleeps (wake_spin_ns) */
+    const char *name; /* task name, for messages; copied */
+    unsigned nports;  /* 1..TP_PORTS_MAX */
+    uint64_t spin_ns; /* how long a wait spins before it sleeps (wake_spin_ns) */
+    /* tcp: bytes of payloads of a link that may be on their way while others wait; what waits can be overtaken by
+     * what is needed sooner. What is announced (rdma) waits for its receiver alone. 0: TP_CREDIT_BYTES; at most
+     * TP_CREDIT_MAX. */
+    uint64_t credit_bytes;
     uint64_t loop_seed; /* loop: 0 delivers in order and at once; else see tp_loop.h */
 };
 

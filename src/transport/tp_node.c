@@ -33,7 +33,8 @@ static enum vb_st ports_open(struct tp_node *n)
 
 enum vb_st tp_node_open(const struct tp_node_params *p, struct tp_node **node_out)
 {
-    if (p->nports < 1 || p->nports > TP_PORTS_MAX || p->name == NULL)
+    if (p->nports < 1 || p->nports > TP_PORTS_MAX || p->name == NULL ||
+        p->credit_bytes > TP_CREDIT_MAX)
         return VB_INVAL;
 
     struct tp_node *n = calloc(1, sizeof(*n));
@@ -43,6 +44,8 @@ enum vb_st tp_node_open(const struct tp_node_params *p, struct tp_node **node_ou
     snprintf(n->name, sizeof(n->name), "%s", p->name);
     n->nports = p->nports;
     n->spin_ns = p->spin_ns;
+    n->credit_given = p->credit_bytes != 0;
+    n->credit_bytes = p->credit_bytes != 0 ? p->credit_bytes : TP_CREDIT_BYTES;
     n->loop_seed = p->loop_seed;
     n->words_fd = -1;
     for (unsigned i = 0; i < n->nports; i++)

@@ -39,8 +39,7 @@ enum {
     UCX_RNDV_BYTES = 65536,     /* payloads from here on go by rendezvous, over tcp by pieces, */
     UCX_PIECES_MAX = 1 << 20,   /* up to here, */
     UCX_PIECE_BYTES = 60 << 10, /* of this size */
-    UCX_PIECES_UNDER_WAY = 16 << 20, /* the next is announced while so much has not left */
-    UCX_KEPT_MAX = 64 << 20,         /* pieces without a place from one link */
+    UCX_KEPT_MAX = 64 << 20,    /* pieces without a place from one link */
     UCX_LISTENERS_MAX = 8,
     UCX_DOORS_MAX = 256, /* listening sockets */
     UCX_POSTS = 512,
@@ -96,7 +95,7 @@ struct ucx_chan {
     struct ucx_rec **order;   /* arrived but not passed, by number */
     struct ucx_rec **deliver; /* from rx_tail to rx_head: the port's */
     /* the port's */
-    _Alignas(64) uint32_t tx_seq;
+    _Alignas(64) uint32_t tx_taken; /* messages accepted; they are numbered when they leave */
     bool in_again;
     struct ucx_chan *again;
     atomic_uint rx_tail; /* consumed by the port */
@@ -170,8 +169,12 @@ struct ucx_link {
     uint64_t door_until_ns;                 /* proved: connections may still come until then */
     uint64_t rails_until_ns; /* proved: when rails that still wait are skipped; 0: none does */
     struct ucx_tx *tx;       /* sends inside UCX */
-    unsigned landing;        /* receives inside UCX */
-    uint64_t kept_bytes;     /* came before they had a place */
+    struct tp_op *waiting;   /* for credit, by need */
+    uint64_t
+        leaving_bytes;   /* of payloads that leave at once and have not left: what credit is for */
+    bool pumping;        /* what waits is being sent */
+    unsigned landing;    /* receives inside UCX */
+    uint64_t kept_bytes; /* came before they had a place */
     bool choke_said, choked; /* this side said, the peer said: announce what is large first */
     struct ucx_cmd cmd;
     struct tp_link_info info; /* before the state is PROVED */

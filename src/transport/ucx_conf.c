@@ -1,5 +1,6 @@
 #include "transport/ucx.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -90,6 +91,13 @@ static ucs_status_t context_open(struct ucx_node *un, bool ipv6)
     set(config, "CM_USE_ALL_DEVICES", "n");
     for (size_t i = 0; un->way == TP_TCP && i < VB_ARRAY_LEN(tcp_settings); i++)
         set_tcp(config, &tcp_settings[i]);
+    /* what is in a socket's buffer is overtaken by nothing, so it is a part of the credit */
+    if (un->way == TP_TCP && un->node->credit_given) {
+        char bytes[24];
+
+        snprintf(bytes, sizeof(bytes), "%" PRIu64, un->node->credit_bytes);
+        set_tcp(config, &(struct tcp_setting){ "SNDBUF", bytes });
+    }
     /* TCP registers nothing; newer UCX (1.18) has a cache for it all the same, whose watch over the
      * process's memory now and then never comes up. 1.13 does not know the setting. */
     if (un->way == TP_TCP)

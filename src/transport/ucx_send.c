@@ -29,20 +29,19 @@ enum vb_st ucx_send(struct tp_port *p, struct tp_link *base, unsigned channel, s
     const uint32_t returned = atomic_load_explicit(&up->returned, memory_order_acquire);
 
     if (atomic_load_explicit(&l->state, memory_order_acquire) < UCX_LINK_PROVED ||
-        ch->tx_seq - credit >= TP_CHANNEL_SLOTS || up->taken - returned >= UCX_PORT_OPS ||
+        ch->tx_taken - credit >= TP_CHANNEL_SLOTS || up->taken - returned >= UCX_PORT_OPS ||
         up->taken - up->popped >= UCX_PORT_OPS)
         return VB_AGAIN;
 
     const struct ucx_prefix prefix = { .link = (uint16_t)l->peer_id,
                                        .channel = (uint8_t)channel,
                                        .hdr_bytes = (uint8_t)op->hdr_bytes,
-                                       .seq = ch->tx_seq,
                                        .payload_bytes = op->bytes };
 
     memcpy(op->prefix, &prefix, sizeof(prefix));
     if (!vb_ring_put(&up->sends, op))
         return VB_AGAIN;
-    ch->tx_seq++;
+    ch->tx_taken++;
     up->taken++;
     (void)ucx_turn(up->un, false);
     return VB_OK;
@@ -96,11 +95,15 @@ static struct ucx_tx *tx_take(struct ucx_port *up, struct ucx_link *l, struct tp
     return tx;
 }
 
+static void pump(struct ucx_link *l);
+
 static void tx_end(struct ucx_tx *tx, enum vb_st st)
 {
+    struct ucx_link *l = tx->link;
     struct ucx_port *up = tx->port;
 
     ucx_rail_ended(tx, st == VB_OK);
+    l->leaving_bytes -= tx->piece_bytes != 0 ? tx->bytes : 0;
     if (tx->prev != NULL)
         tx->prev->next = tx->next;
     else
@@ -113,6 +116,8 @@ static void tx_end(struct ucx_tx *tx, enum vb_st st)
     tx->next = up->tx_free;
     up->tx_free = tx;
     tx_returned(up);
+    if (l->waiting != NULL && !l->pumping)
+        pump(l);
 }
 
 static void tx_failed(struct ucx_tx *tx, ucs_status_t s)
@@ -137,13 +142,12 @@ static const void *wire_of(struct ucx_tx *tx, const struct tp_op *op)
 /* How a payload leaves: in pieces of so many bytes, each at once, or (0) announced. Over TCP an announced
  * one waits for three messages and its sender for the last one; pieces do not, and the receiver copies them
  * to their place while they are in its cache. It has to keep those that have none, so it may ask for
- * announcements (choke); what is given to UCX before that is heard must not be more than it keeps. With several rails an end must mean that all has arrived: it is their speed. */
+ * announcements (choke); what is given to UCX before that is heard is a credit, less than it keeps. With several rails an end must mean that all has arrived: it is their speed. */
 static uint64_t piece_bytes(const struct ucx_link *l, uint64_t bytes)
 {
     if (bytes < UCX_RNDV_BYTES)
         return UCX_RNDV_BYTES;
-    return l->un->way == TP_TCP && bytes <= UCX_PIECES_MAX && l->nrails == 1 && !l->choked &&
-                   l->rail[0].inside_bytes <= UCX_PIECES_UNDER_WAY
+    return l->un->way == TP_TCP && bytes <= UCX_PIECES_MAX && l->nrails == 1 && !l->choked
                ? UCX_PIECE_BYTES
                : 0;
 }
@@ -211,24 +215,68 @@ static void on_sent(void *req, ucs_status_t s, void *arg)
         tx_end(tx, VB_UNREACHABLE);
 }
 
-static void send_start(struct ucx_port *up, struct tp_op *op)
+static struct ucx_chan *chan_of(const struct tp_op *op)
 {
     struct ucx_link *l = (struct ucx_link *)op->link;
+
+    return &l->chan[((const struct ucx_prefix *)op->prefix)->channel];
+}
+
+static void refuse(struct ucx_port *up, struct tp_op *op)
+{
+    op_finish(up, op, VB_UNREACHABLE);
+    tx_returned(up);
+}
+
+static void send_start(struct tp_op *op)
+{
+    struct ucx_link *l = (struct ucx_link *)op->link;
+    struct ucx_chan *ch = chan_of(op);
     struct ucx_rail *rail = ucx_rail_for(l, op->bytes);
 
     if (rail == NULL) {
-        op_finish(up, op, VB_UNREACHABLE);
-        tx_returned(up);
+        refuse(ch->port, op);
         return;
     }
 
-    struct ucx_tx *tx = tx_take(up, l, op);
+    struct ucx_tx *tx = tx_take(ch->port, l, op);
 
     tx->left = op->bytes;
     tx->piece_bytes = piece_bytes(l, op->bytes);
+    l->leaving_bytes += tx->piece_bytes != 0 ? op->bytes : 0;
+    ((struct ucx_prefix *)op->prefix)->seq = ch->tx_started++;
     ucx_rail_begun(tx, rail, op->bytes);
-    l->chan[((const struct ucx_prefix *)op->prefix)->channel].tx_started++;
     send_rest(tx);
+}
+
+/* What is announced needs none: it moves when the receiver has a place, and must not keep others from theirs. */
+static bool has_credit(const struct ucx_link *l, const struct tp_op *op)
+{
+    return l->leaving_bytes == 0 || op->bytes == 0 || piece_bytes(l, op->bytes) == 0 ||
+           l->leaving_bytes + op->bytes <= l->un->node->credit_bytes;
+}
+
+/* What waits and may leave does. A send that ends at once comes back here by tx_end: one loop does them all. */
+static void pump(struct ucx_link *l)
+{
+    l->pumping = true;
+    while (l->waiting != NULL && has_credit(l, l->waiting)) {
+        struct tp_op *op = l->waiting;
+
+        l->waiting = op->next;
+        send_start(op);
+    }
+    l->pumping = false;
+}
+
+static void wait_for_credit(struct ucx_link *l, struct tp_op *op)
+{
+    struct tp_op **at = &l->waiting;
+
+    while (*at != NULL && (*at)->need <= op->need)
+        at = &(*at)->next;
+    op->next = *at;
+    *at = op;
 }
 
 bool ucx_sends_start(struct ucx_port *up)
@@ -237,7 +285,11 @@ bool ucx_sends_start(struct ucx_port *up)
     bool any = false;
 
     while ((op = vb_ring_get(&up->sends)) != NULL) {
-        send_start(up, op);
+        struct ucx_link *l = (struct ucx_link *)op->link;
+
+        wait_for_credit(l, op);
+        if (!l->pumping)
+            pump(l);
         any = true;
     }
     return any;
@@ -247,16 +299,19 @@ void ucx_sends_refuse(struct ucx_port *up)
 {
     struct tp_op *op;
 
-    while ((op = vb_ring_get(&up->sends)) != NULL) {
-        op_finish(up, op, VB_UNREACHABLE);
-        tx_returned(up);
-    }
+    while ((op = vb_ring_get(&up->sends)) != NULL)
+        refuse(up, op);
 }
 
 void ucx_sends_give_up(struct ucx_link *l, bool forget)
 {
     struct ucx_tx *next;
 
+    for (struct tp_op *op = l->waiting, *then; op != NULL; op = then) {
+        then = op->next;
+        refuse(chan_of(op)->port, op);
+    }
+    l->waiting = NULL;
     for (struct ucx_tx *tx = l->tx; tx != NULL; tx = next) {
         next = tx->next;
         if (tx->op != NULL)

@@ -61,6 +61,7 @@ static void send_chunk(struct exchange *x, uint32_t chunk, struct ps_hdr h)
     h.worker = (uint16_t)x->p.worker;
     h.cls = (uint16_t)c->cls;
     h.chunk = chunk;
+    m->op.need = c->need;
     m->op.region = x->region;
     m->op.offset = c->offset;
     m->op.bytes = c->bytes;

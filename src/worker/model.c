@@ -183,7 +183,8 @@ struct ps_var *model_vars(const struct model *m)
     for (uint32_t i = 0; v != NULL && i < m->nvars; i++)
         v[i] = (struct ps_var){ .name = m->var[i]->name,
                                 .elems = gr_elems(m->var[i]->shape, 0),
-                                .cls = m->cls[i] };
+                                .cls = m->cls[i],
+                                .need = m->var[i]->id };
     return v;
 }
 

@@ -176,7 +176,8 @@ static enum vb_st open_links(struct task *t)
     const unsigned busy = cl_on_host(p->ctl.spec, p->ctl.rank, CL_WORKER) * VB_MAX(p->threads, 1u);
     const struct tp_node_params np = { .name = cl_name(p->ctl.spec, p->ctl.rank, name),
                                        .nports = 1,
-                                       .spin_ns = wake_spin_ns(busy, VB_MAX(p->threads, 1u)) };
+                                       .spin_ns = wake_spin_ns(busy, VB_MAX(p->threads, 1u)),
+                                       .credit_bytes = p->credit_bytes };
     struct ctl_params cp = p->ctl;
     enum vb_st st = tp_node_open(&np, &t->node);
 

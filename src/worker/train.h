@@ -49,9 +49,10 @@ struct wk_params {
     uint32_t threads;
     double compute_ns; /* slept in each step, in the mean; 0: nothing */
     enum jitter jitter;
-    uint64_t step_ns; /* how long one wait for the other tasks' part of a step may take */
-    bool progress;    /* WK_PROGRESS a few times a second */
-    bool links_only;  /* the links come up and are reported, nothing is trained */
+    uint64_t credit_bytes; /* of a link to another host (tp_node_params); 0: the usual */
+    uint64_t step_ns;      /* how long one wait for the other tasks' part of a step may take */
+    bool progress;         /* WK_PROGRESS a few times a second */
+    bool links_only;       /* the links come up and are reported, nothing is trained */
     void (*report)(void *arg, const struct wk_report *r);
     /* The control thread exists from now on (NULL: until now); for signals. Optional. */
     void (*control)(void *arg, struct ctl *c);

@@ -51,6 +51,11 @@ refuse "$dir/none.yaml: No such file" "$verbena" train "$dir/none.yaml"
 printf 'batch: 1\n\nbathc: 2\n' >"$dir/job.yaml"
 refuse "$dir/job.yaml:3: unknown key 'bathc'; did you mean 'batch'?" "$verbena" train "$dir/job.yaml"
 
+printf 'chunk_kib: 64\ncredit: 2\n' >"$dir/tune.yaml"
+refuse "$dir/tune.yaml:2: unknown key 'credit'; did you mean 'credit_kib'?" "$verbena" train "$example" --tune "$dir/tune.yaml"
+refuse "$dir/none.yaml: No such file" "$verbena" train "$example" --tune "$dir/none.yaml"
+refuse '--rate-mbit=0: must be 1 or more' "$verbena" perf tune --rate-mbit 0
+
 cluster='{"ps":["127.0.0.1:1"],"worker":["127.0.0.1:2"]}'
 refuse 'which cluster?' "$verbena" server "$example"
 refuse 'which task is this?' "$verbena" server --cluster "$cluster" "$example"

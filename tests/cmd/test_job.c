@@ -214,6 +214,7 @@ Test(job, the_canonical_text_tells_what_must_be_equal_in_all_tasks)
         { "net_devices: lo\n", true },
         { "virtual_workers: 1\n", true },
         { "start_timeout: 5\n", true },
+        { "credit_kib: 64\n", true },
         { "seed: 2\n", false },
         { "epochs: 2\n", false },
         { "chunk_kib: 4\n", false },

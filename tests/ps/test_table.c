@@ -34,7 +34,7 @@ static struct ps_table make(const uint64_t *elems, uint32_t n, uint32_t nps, uin
 /* Chunks follow each other without gap or overlap, inside their ps's range. */
 static void check_cover(const struct ps_table *t)
 {
-    uint64_t at = 0;
+    uint64_t at = 0, ranks = 0;
     uint32_t seen[64] = { 0 };
 
     for (uint32_t c = 0; c < t->nchunks; c++) {
@@ -50,6 +50,7 @@ static void check_cover(const struct ps_table *t)
         cr_assert_eq(k->cls, t->var[k->first_var].cls);
         cr_assert_eq(k->at - ps_range_at(t, k->cls, k->ps), k->offset - range);
         cr_assert(k->at + k->bytes <= ps_range_at(t, t->nclasses, k->ps));
+        ranks |= k->need < 64 ? UINT64_C(1) << k->need : 0;
         cr_assert_eq(k->nth, seen[k->ps * t->nlanes + k->lane]++);
         cr_assert(k->bytes > 0 && k->bytes <= PS_CHUNK_MAX && k->bytes % PS_ALIGN == 0);
         cr_assert(k->offset >= range && k->offset + k->bytes <= range + line->range_bytes);
@@ -57,6 +58,7 @@ static void check_cover(const struct ps_table *t)
         at += k->bytes;
     }
     cr_assert_eq(at, t->line_bytes);
+    cr_assert_eq(ranks, t->nchunks >= 64 ? UINT64_MAX : (UINT64_C(1) << t->nchunks) - 1);
 }
 
 /* A chunk lists exactly the variables that list it. */
@@ -119,6 +121,28 @@ Test(table, lanes_share_the_chunks_of_all_classes)
     cr_assert_eq(ps_lane_chunks(&t, 0, 0), 2);
     cr_assert_eq(ps_lane_chunks(&t, 0, 1), 2);
     cr_assert_eq(t.chunk[3].at, 3 * PS_PAGE);
+    ps_table_fini(&t);
+}
+
+/* The forward pass goes through all classes at once. */
+Test(table, chunks_are_ranked_by_when_the_forward_pass_needs_them)
+{
+    const struct ps_var var[] = { { .name = "w1", .elems = 10, .need = 0 },
+                                  { .name = "w2", .elems = 10, .need = 2 },
+                                  { .name = "b1", .elems = 10, .cls = 1, .need = 1 },
+                                  { .name = "b2", .elems = 20, .cls = 1, .need = 3 } };
+    static const uint32_t need[] = { 0, 2, 1, 3, 4 };
+    struct ps_table t;
+    struct vb_err err;
+
+    cr_assert_eq(
+        ps_table_make(
+            &(struct ps_table_params){ .var = var, .nvars = 4, .nps = 1, .chunk_bytes = 64 }, &t,
+            &err),
+        VB_OK);
+    cr_assert_eq(t.nchunks, 5);
+    for (uint32_t c = 0; c < 5; c++)
+        cr_assert_eq(t.chunk[c].need, need[c]);
     ps_table_fini(&t);
 }
 

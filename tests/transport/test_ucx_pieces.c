@@ -59,7 +59,7 @@ static int what_is_sent_before_the_choke_is_heard_can_be_kept(void)
     until(e, &e[1].placed, MESSAGES);
     CHECK(!tp_link_failed(e[1].link));
     /* and what the sockets hold */
-    CHECK(l->kept_bytes > 0 && l->kept_bytes <= UCX_PIECES_UNDER_WAY + (32 << 20));
+    CHECK(l->kept_bytes > 0 && l->kept_bytes <= TP_CREDIT_BYTES + (32 << 20));
     pair_close(e);
     return 0;
 }
@@ -73,6 +73,73 @@ static int a_link_may_end_over_what_is_kept(void)
     for (unsigned i = 0; i < MESSAGES; i++)
         send_start(&e[0], i, MIB);
     until(e, &e[1].placed, 2);
+    pair_close(e);
+    return 0;
+}
+
+static unsigned came_at(const struct end *e, unsigned number)
+{
+    unsigned i = 0;
+
+    while (i < MESSAGES && e->order[i] != number)
+        i++;
+    return i;
+}
+
+/* The other side reads nothing until sockets and credit are full: of what waits, what is needed first leaves first, and
+ * what is needed equally in the order of sending. */
+static int what_is_needed_first_overtakes_what_waits(void)
+{
+    static struct end e[2];
+    struct ucx_link *l;
+
+    pair_open(e, "127.0.0.1");
+    l = (struct ucx_link *)e[1].link;
+    ucx_turn_last(l->un);
+    for (unsigned i = 0; i < MESSAGES - 3; i++)
+        send_needed(&e[0], i, MIB, 9);
+    for (unsigned n = 0; n < 50; n++)
+        progress(e, 1);
+    CHECK(ended(&e[0], VB_OK) < MESSAGES - 8); /* the last ones wait */
+    send_needed(&e[0], MESSAGES - 3, MIB, 5);
+    send_needed(&e[0], MESSAGES - 2, 0, 1);
+    send_needed(&e[0], MESSAGES - 1, MIB, 9);
+    for (unsigned n = 0; n < 20; n++)
+        progress(e, 1);
+    atomic_store(&l->un->turn, false);
+    (void)ucx_turn(l->un, true);
+    until(e, &e[1].received, MESSAGES);
+    CHECK(came_at(&e[1], MESSAGES - 2) < MESSAGES - 8); /* before some that were sent earlier */
+    CHECK(came_at(&e[1], MESSAGES - 3) < MESSAGES - 8);
+    CHECK(came_at(&e[1], MESSAGES - 1) == MESSAGES - 1);
+    for (unsigned i = 1; i < MESSAGES - 3; i++)
+        CHECK(came_at(&e[1], i) > came_at(&e[1], i - 1));
+    CHECK(ended(&e[0], VB_OK) == MESSAGES);
+    pair_close(e);
+    return 0;
+}
+
+/* What waits for credit ends with the link. */
+static int what_waits_ends_when_its_link_does(void)
+{
+    static struct end e[2];
+    struct ucx_link *l;
+
+    pair_open(e, "127.0.0.1");
+    l = (struct ucx_link *)e[1].link;
+    ucx_turn_last(l->un);
+    for (unsigned i = 0; i < MESSAGES; i++)
+        send_start(&e[0], i, MIB);
+    for (unsigned n = 0; n < 50; n++)
+        progress(e, 1);
+    tp_link_fail(e[0].link);
+    for (unsigned n = 0; n < 2000 && ended(&e[0], VB_OK) + ended(&e[0], VB_UNREACHABLE) < MESSAGES;
+         n++)
+        progress(e, 1);
+    CHECK(ended(&e[0], VB_UNREACHABLE) > 8);
+    CHECK(ended(&e[0], VB_OK) + ended(&e[0], VB_UNREACHABLE) == MESSAGES);
+    atomic_store(&l->un->turn, false);
+    (void)ucx_turn(l->un, true);
     pair_close(e);
     return 0;
 }
@@ -192,6 +259,8 @@ int main(void)
         TEST(what_is_sent_before_the_choke_is_heard_can_be_kept),
         TEST(a_place_that_is_free_before_the_last_piece_is_found),
         TEST(a_link_may_end_over_what_is_kept),
+        TEST(what_is_needed_first_overtakes_what_waits),
+        TEST(what_waits_ends_when_its_link_does),
         TEST(piece_beyond_its_payload),
         TEST(piece_whose_end_overflows),
         TEST(piece_larger_than_its_payload),

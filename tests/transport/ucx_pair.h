@@ -41,8 +41,8 @@ struct end {
     struct tp_node *node;
     struct tp_link *link;
     unsigned char *src, *dst;
-    bool later; /* place parks */
-    unsigned placed, received, damaged;
+    bool later;                                          /* place parks */
+    unsigned placed, received, damaged, order[MESSAGES]; /* order: their numbers as they came */
     struct send send[MESSAGES];
 };
 
@@ -63,6 +63,8 @@ static inline void on_msg(void *arg, const struct tp_rx *rx)
 
     if (h->number != e->received)
         e->damaged++;
+    if (e->received < MESSAGES)
+        e->order[e->received] = (unsigned)h->number;
     for (uint64_t i = 0; i < rx->payload_bytes; i += 509)
         if (p[i] != pattern(h->offset + i))
             e->damaged++;
@@ -171,7 +173,7 @@ static inline void on_done(struct tp_op *op, enum vb_st st)
     s->st = st;
 }
 
-static inline void send_start(struct end *e, unsigned i, uint64_t bytes)
+static inline void send_needed(struct end *e, unsigned i, uint64_t bytes, uint32_t need)
 {
     struct send *s = &e->send[i];
     const struct head h = { .offset = (uint64_t)i * MIB, .number = i };
@@ -180,9 +182,15 @@ static inline void send_start(struct end *e, unsigned i, uint64_t bytes)
                                 .region = SRC,
                                 .offset = h.offset,
                                 .bytes = bytes,
+                                .need = need,
                                 .hdr_bytes = sizeof(h) } };
     memcpy(s->op.hdr, &h, sizeof(h));
     CHECK(tp_send(tp_port(e->node, 0), e->link, 0, &s->op) == VB_OK);
+}
+
+static inline void send_start(struct end *e, unsigned i, uint64_t bytes)
+{
+    send_needed(e, i, bytes, 0);
 }
 
 static inline unsigned ended(const struct end *e, enum vb_st st)
