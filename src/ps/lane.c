@@ -118,7 +118,7 @@ static void publish(struct lane *l, struct lane_class *k, const struct ps_action
     bool copied = false;
 
     if (a->worker != PS_ALL)
-        lane_bound_note(l, k, a);
+        ps_bound_note(&k->bound, a->worker + 1 != l->by);
     for (uint32_t w = 0; w < l->p.nworkers; w++) {
         struct param_send *s = &l->send[(size_t)w * l->nchunks + a->chunk];
 
@@ -338,6 +338,19 @@ void lane_link(struct lane *l, uint32_t worker, struct tp_link *link)
     l->link[worker] = link;
 }
 
+static void tend_bounds(struct lane *l)
+{
+    for (uint32_t i = 0; i < l->p.table->nclasses; i++) {
+        struct lane_class *k = &l->cls[i];
+        struct ps_event ev = { .kind = PS_EV_BOUND };
+
+        if (!ps_bound_tend(&k->bound, &k->c->rule, l->p.nworkers, k->n, &ev.count))
+            continue;
+        l->by = 0;
+        lane_step(l, k, &ev, NULL);
+    }
+}
+
 enum vb_st lane_poll(struct lane *l, uint64_t deadline_ns)
 {
     /* nobody says when a full ring has room again */
@@ -346,7 +359,7 @@ enum vb_st lane_poll(struct lane *l, uint64_t deadline_ns)
 
     if (l->wait_head != NULL)
         send_waiting(l);
-    lane_bound_tend(l);
+    tend_bounds(l);
     if (l->broken != VB_OK)
         return l->broken;
     return n > 0 ? VB_OK : VB_TIMEOUT;

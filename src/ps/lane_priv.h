@@ -2,6 +2,7 @@
 #ifndef PS_LANE_PRIV_H
 #define PS_LANE_PRIV_H
 
+#include "ps/bound.h"
 #include "ps/engine.h"
 #include "ps/landing.h"
 #include "ps/lane.h"
@@ -16,18 +17,13 @@ struct param_send {
     bool busy, again, waiting;
 };
 
-/* ssp:L-H: how far above L the bound is; reads answered since it was looked at, and of those what waited. */
-struct lane_bound {
-    uint64_t above, reads, waited;
-};
-
 /* A class of variables in this lane. */
 struct lane_class {
     const struct ps_class *c;
     uint32_t first, n; /* its chunks among the lane's */
     struct ps_engine *engine;
     struct landing landing;
-    struct lane_bound bound;
+    struct ps_bound bound;
     /* where worker 0's copy is of what begins at range_at in the ranges, and the way to the next worker's */
     uint64_t copy_at, copy_step, range_at;
     bool two_phase;
@@ -144,11 +140,6 @@ void lane_blame(struct lane *l, const struct ps_action *a);
 void lane_shift(struct lane *l, size_t ng, size_t floats);
 /* [at, *end_out) of the chunk, in floats: the part of variable v in it. */
 size_t lane_var_part(const struct lane *l, const struct ps_chunk *c, uint32_t v, size_t *end_out);
-
-/* lane_bound.c */
-/* A read of PS_SSP is answered. */
-void lane_bound_note(struct lane *l, struct lane_class *k, const struct ps_action *a);
-void lane_bound_tend(struct lane *l);
 
 /* An event of a class (its chunk too), whose actions are carried out. */
 void lane_step(struct lane *l, struct lane_class *k, const struct ps_event *ev,

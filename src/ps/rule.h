@@ -5,7 +5,7 @@
  *   sync+B    the first W - B of W workers make it, the others' gradients are dropped
  *   ssp:S     each gradient is applied as it comes; no worker is more than S steps ahead of the slowest
  *             (Ho et al., NIPS 2013); ssp:0 is sync
- *   ssp:L-H   the same with a bound that is chosen at run time (lane_bound.c)
+ *   ssp:L-H   the same with a bound that is chosen at run time (bound.h)
  *   async     the same without a bound
  */
 #ifndef PS_RULE_H

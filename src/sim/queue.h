@@ -11,7 +11,8 @@
 struct sim_event {
     double at;
     uint64_t seq; /* set by queue_put */
-    uint32_t kind, worker, chunk;
+    uint32_t kind, worker, chunk, by;
+    uint64_t clock;
 };
 
 struct sim_queue { /* zeroed: empty */

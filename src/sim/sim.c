@@ -3,92 +3,93 @@
  * lane has added it (PUSH_DONE), when the engine says who may go on; an answer through two. A worker
  * pushes again only when all its answers are in, so the clock of what is on its way is the worker's.
  */
-#include "sim/sim.h"
+#include "sim/sim_priv.h"
 
 #include "base/util.h"
-#include "sim/queue.h"
 
-#include <stdlib.h>
-
-enum { COMPUTED, PUSH_SEEN, PUSH_IN, PUSH_DONE, PARAM_SEEN, PARAM_IN };
-
-struct lane {
-    struct ps_engine *engine;
-    uint32_t nchunks, *chunk; /* of the table */
-    double free_at;
-};
-
-struct worker {
-    uint64_t clock;
-    uint32_t missing; /* answers */
-    double computed_at, waited;
-};
-
-struct port { /* when a task can send and receive again */
-    double tx, rx;
-};
-
-struct sim {
-    const struct sim_params *p;
-    struct sim_queue queue;
-    struct lane *lane;
-    uint32_t nlanes, *local; /* a chunk's number within its lane */
-    struct worker *worker;
-    struct port *port; /* ps, then workers */
-    struct ps_action *action;
-    struct sim_result *out;
-    enum vb_st st;
-};
-
-static void put(struct sim *s, double at, uint32_t kind, uint32_t worker, uint32_t chunk)
+void sim_put(struct sim *s, struct sim_event ev)
 {
-    const enum vb_st st = queue_put(
-        &s->queue, (struct sim_event){ .at = at, .kind = kind, .worker = worker, .chunk = chunk });
+    const enum vb_st st = queue_put(&s->queue, ev);
 
     if (st != VB_OK)
         s->st = st;
 }
 
-static double busy(const struct sim *s, uint32_t chunk)
+static double wire_bytes(const struct sim *s, uint32_t chunk, bool push)
+{
+    const double ratio = push ? s->p->push_ratio : s->p->pull_ratio;
+
+    return (double)s->p->table->chunk[chunk].bytes / (ratio > 0 ? ratio : 1);
+}
+
+static double busy(const struct sim *s, uint32_t chunk, bool push)
 {
     const struct sim_link *l = &s->p->link;
 
-    return VB_MAX(l->overhead, l->gap) + (double)s->p->table->chunk[chunk].bytes * l->per_byte;
+    return VB_MAX(l->overhead, l->gap) + wire_bytes(s, chunk, push) * l->per_byte;
 }
 
 /* The receiver sees the first byte a latency after it has left. */
-static void send_from(struct sim *s, uint32_t task, double now, uint32_t kind, uint32_t worker,
-                      uint32_t chunk)
+static void send_from(struct sim *s, uint32_t task, double now, struct sim_event ev)
 {
     struct port *from = &s->port[task];
     const double begin = VB_MAX(now, from->tx);
 
-    from->tx = begin + busy(s, chunk);
-    put(s, begin + s->p->link.latency, kind, worker, chunk);
+    from->tx = begin + busy(s, ev.chunk, ev.kind == PUSH_SEEN);
+    ev.at = begin + s->p->link.latency;
+    sim_put(s, ev);
 }
 
-static void receive_at(struct sim *s, uint32_t task, const struct sim_event *ev, uint32_t kind)
+static void receive_at(struct sim *s, uint32_t task, struct sim_event ev, uint32_t kind)
 {
     struct port *to = &s->port[task];
 
-    to->rx = VB_MAX(ev->at, to->rx) + busy(s, ev->chunk);
-    put(s, to->rx, kind, ev->worker, ev->chunk);
+    to->rx = VB_MAX(ev.at, to->rx) + busy(s, ev.chunk, ev.kind == PUSH_SEEN);
+    ev.at = to->rx;
+    ev.kind = kind;
+    sim_put(s, ev);
 }
 
-static struct lane *lane_of(const struct sim *s, uint32_t chunk)
+static uint32_t lane_of(const struct sim *s, uint32_t chunk)
 {
     const struct ps_chunk *c = &s->p->table->chunk[chunk];
 
-    return &s->lane[c->ps * s->p->table->nlanes + c->lane];
+    return c->ps * s->p->table->nlanes + c->lane;
+}
+
+/* Nothing more will come of this worker. */
+static void leave(struct sim *s, uint32_t w, double now)
+{
+    s->worker[w].finished = true;
+    s->live--;
+    for (uint32_t i = 0; i < s->nlanes; i++)
+        if (s->lane[i].nchunks > 0)
+            sim_tell(s, i,
+                     &(struct ps_event){ .kind = PS_EV_FINISHED,
+                                         .worker = w,
+                                         .clock = s->worker[w].clock - 1,
+                                         .count = s->lane[i].pushed[w] },
+                     now, 0);
+    sim_name(s, now);
 }
 
 static void begin_step(struct sim *s, uint32_t w, double now)
 {
     struct worker *me = &s->worker[w];
 
-    if (me->clock < s->p->steps)
-        put(s, now + s->p->compute(s->p->arg, w, me->clock), COMPUTED, w, 0);
     s->out->seconds = VB_MAX(s->out->seconds, now);
+    if (me->clock >= s->p->steps) {
+        leave(s, w, now);
+        return;
+    }
+    if (s->p->dies == w + 1 && me->clock >= s->p->dies_at) {
+        me->dead = true;
+        sim_put(s, (struct sim_event){ .at = now + s->p->noticed, .kind = LOST, .worker = w });
+        return;
+    }
+    sim_put(s, (struct sim_event){ .at = now + s->p->compute(s->p->arg, w, me->clock),
+                                   .kind = COMPUTED,
+                                   .worker = w });
 }
 
 /* Backward: what the forward pass needs last leaves first. */
@@ -99,23 +100,35 @@ static void push_all(struct sim *s, const struct sim_event *ev)
 
     me->computed_at = ev->at;
     me->missing = t->nchunks;
+    s->out->steps++;
     for (uint32_t k = t->nchunks; k-- > 0;) {
-        send_from(s, t->nps + ev->worker, ev->at, PUSH_SEEN, ev->worker, k);
-        s->out->pushed_bytes += t->chunk[k].bytes;
+        me->asked[k] = true;
+        send_from(s, t->nps + ev->worker, ev->at,
+                  (struct sim_event){
+                      .kind = PUSH_SEEN, .worker = ev->worker, .chunk = k, .clock = me->clock });
+        s->out->pushed_bytes += (uint64_t)wire_bytes(s, k, true);
     }
 }
 
-static void publish(struct sim *s, const struct lane *l, const struct ps_action *a, double now)
+static void publish(struct sim *s, struct lane *l, const struct ps_action *a, double now,
+                    uint32_t by)
 {
     const uint32_t chunk = l->chunk[a->chunk];
 
+    if (a->worker != PS_ALL)
+        ps_bound_note(&l->bound, a->worker + 1 != by);
     for (uint32_t w = 0; w < s->p->nworkers; w++)
-        if (a->worker == PS_ALL || a->worker == w)
-            send_from(s, s->p->table->chunk[chunk].ps, now, PARAM_SEEN, w, chunk);
+        if ((a->worker == PS_ALL || a->worker == w) && ps_engine_live(l->engine, w))
+            send_from(
+                s, s->p->table->chunk[chunk].ps, now,
+                (struct sim_event){
+                    .kind = PARAM_SEEN, .worker = w, .chunk = chunk, .by = by, .clock = a->clock });
 }
 
-static void tell_engine(struct sim *s, struct lane *l, const struct ps_event *ev, double now)
+void sim_tell(struct sim *s, uint32_t lane, const struct ps_event *ev, double now, uint32_t by)
 {
+    struct lane *l = &s->lane[lane];
+    uint64_t bound = 0;
     size_t n = 0;
     const enum vb_st st = ps_engine_step(l->engine, ev, s->action, &n);
 
@@ -123,28 +136,84 @@ static void tell_engine(struct sim *s, struct lane *l, const struct ps_event *ev
         s->st = st;
     for (size_t i = 0; i < n; i++)
         if (s->action[i].kind == PS_ACT_PUBLISH)
-            publish(s, l, &s->action[i], now);
+            publish(s, l, &s->action[i], now, by);
+        else if (s->action[i].kind == PS_ACT_COUNTED)
+            sim_counted(s, s->action[i].worker, s->action[i].clock, now);
+    if (ps_bound_tend(&l->bound, s->p->rule, s->p->nworkers, l->nchunks, &bound))
+        sim_tell(s, lane, &(struct ps_event){ .kind = PS_EV_BOUND, .count = bound }, now, 0);
 }
 
-static void add_push(struct sim *s, const struct sim_event *ev)
+static void add_push(struct sim *s, struct sim_event ev)
 {
-    struct lane *l = lane_of(s, ev->chunk);
+    struct lane *l = &s->lane[lane_of(s, ev.chunk)];
 
-    l->free_at = VB_MAX(l->free_at, ev->at) +
-                 (double)s->p->table->chunk[ev->chunk].bytes * s->p->apply_per_byte;
-    put(s, l->free_at, PUSH_DONE, ev->worker, ev->chunk);
+    l->free_at = VB_MAX(l->free_at, ev.at) +
+                 (double)s->p->table->chunk[ev.chunk].bytes * s->p->apply_per_byte;
+    ev.at = l->free_at;
+    ev.kind = PUSH_DONE;
+    sim_put(s, ev);
+}
+
+/* The lane has it; with the last one of a step the worker's tick, which backup workers need. */
+static void pushed(struct sim *s, const struct sim_event *ev)
+{
+    const uint32_t i = lane_of(s, ev->chunk);
+    struct lane *l = &s->lane[i];
+
+    l->pushed[ev->worker]++;
+    sim_tell(s, i,
+             &(struct ps_event){ .kind = PS_EV_PUSH,
+                                 .worker = ev->worker,
+                                 .chunk = s->local[ev->chunk],
+                                 .clock = ev->clock,
+                                 .samples = 1 },
+             ev->at, ev->worker + 1);
+    if (s->p->rule->mode == PS_BACKUP && l->pushed[ev->worker] % l->nchunks == 0)
+        sim_tell(s, i,
+                 &(struct ps_event){ .kind = PS_EV_TICK,
+                                     .worker = ev->worker,
+                                     .clock = ev->clock,
+                                     .count = l->pushed[ev->worker] },
+                 ev->at, ev->worker + 1);
+}
+
+/* Who was left behind goes on from the lowest epoch that it was answered with. */
+static uint64_t next_clock(const struct sim *s, const struct worker *me)
+{
+    uint64_t least = UINT64_MAX;
+
+    for (uint32_t k = 0; k < s->p->table->nchunks; k++)
+        least = VB_MIN(least, me->epoch[k]);
+    return least;
 }
 
 static void answer_in(struct sim *s, const struct sim_event *ev)
 {
     struct worker *me = &s->worker[ev->worker];
 
-    s->out->pulled_bytes += s->p->table->chunk[ev->chunk].bytes;
+    if (me->dead || !me->asked[ev->chunk])
+        return;
+    me->asked[ev->chunk] = false;
+    me->epoch[ev->chunk] = ev->clock;
+    s->out->pulled_bytes += (uint64_t)wire_bytes(s, ev->chunk, false);
     if (--me->missing > 0)
         return;
-    me->clock++;
+    me->clock = next_clock(s, me);
     me->waited += ev->at - me->computed_at;
+    if (s->p->waited_for != NULL && ev->by > 0)
+        s->p->waited_for[(size_t)ev->worker * s->p->nworkers + ev->by - 1] +=
+            ev->at - me->computed_at;
     begin_step(s, ev->worker, ev->at);
+}
+
+static void lost(struct sim *s, const struct sim_event *ev)
+{
+    s->live--;
+    for (uint32_t i = 0; i < s->nlanes; i++)
+        if (s->lane[i].nchunks > 0)
+            sim_tell(s, i, &(struct ps_event){ .kind = PS_EV_LOST, .worker = ev->worker }, ev->at,
+                     ev->worker + 1);
+    sim_name(s, ev->at);
 }
 
 static void handle(struct sim *s, const struct sim_event *ev)
@@ -156,98 +225,28 @@ static void handle(struct sim *s, const struct sim_event *ev)
         push_all(s, ev);
         break;
     case PUSH_SEEN:
-        receive_at(s, s->p->table->chunk[ev->chunk].ps, ev, PUSH_IN);
+        receive_at(s, s->p->table->chunk[ev->chunk].ps, *ev, PUSH_IN);
         break;
     case PUSH_IN:
-        add_push(s, ev);
+        add_push(s, *ev);
         break;
     case PUSH_DONE:
-        tell_engine(s, lane_of(s, ev->chunk),
-                    &(struct ps_event){ .kind = PS_EV_PUSH,
-                                        .worker = ev->worker,
-                                        .chunk = s->local[ev->chunk],
-                                        .clock = s->worker[ev->worker].clock,
-                                        .samples = 1 },
-                    ev->at);
+        pushed(s, ev);
         break;
     case PARAM_SEEN:
-        receive_at(s, nps + ev->worker, ev, PARAM_IN);
+        receive_at(s, nps + ev->worker, *ev, PARAM_IN);
+        break;
+    case PARAM_IN:
+        answer_in(s, ev);
+        break;
+    case SET:
+        sim_tell(s, ev->chunk,
+                 &(struct ps_event){ .kind = PS_EV_SET, .clock = ev->clock, .set = s->set }, ev->at,
+                 0);
         break;
     default:
-        answer_in(s, ev);
+        lost(s, ev);
     }
-}
-
-/* ---- set-up ---- */
-
-static enum vb_st make_engine(struct sim *s, struct lane *l)
-{
-    const struct ps_rule *r = s->p->rule;
-    const struct ps_engine_params ep = { .nworkers = s->p->nworkers,
-                                         .nchunks = l->nchunks,
-                                         .mode = r->mode,
-                                         .staleness_lo = r->staleness_lo,
-                                         .staleness_hi = r->staleness_hi };
-    const size_t bytes = ps_engine_bytes(&ep);
-    size_t n = 0;
-    enum vb_st st = VB_OK;
-
-    if (bytes == 0)
-        return VB_INVAL;
-    void *mem = calloc(1, bytes);
-    /* lanes differ in size: each asks for room for its own actions */
-    struct ps_action *a = reallocarray(s->action, ps_engine_max_actions(&ep), sizeof(*a));
-
-    s->action = a != NULL ? a : s->action;
-    if (mem == NULL || a == NULL) {
-        free(mem);
-        return VB_NOMEM;
-    }
-    l->engine = ps_engine_init(mem, &ep);
-    for (uint32_t w = 0; st == VB_OK && w < s->p->nworkers; w++)
-        st = ps_engine_step(l->engine, &(struct ps_event){ .kind = PS_EV_JOINED, .worker = w }, a,
-                            &n);
-    for (uint32_t k = 0; st == VB_OK && k < l->nchunks; k++)
-        st = ps_engine_step(l->engine, &(struct ps_event){ .kind = PS_EV_INIT, .chunk = k }, a, &n);
-    return st;
-}
-
-static enum vb_st make_lanes(struct sim *s)
-{
-    const struct ps_table *t = s->p->table;
-    size_t most = 0;
-    enum vb_st st = VB_OK;
-
-    for (uint32_t i = 0; i < s->nlanes; i++)
-        if ((s->lane[i].chunk = calloc(t->nchunks, sizeof(uint32_t))) == NULL)
-            return VB_NOMEM;
-    for (uint32_t k = 0; k < t->nchunks; k++) {
-        struct lane *l = lane_of(s, k);
-
-        s->local[k] = l->nchunks;
-        l->chunk[l->nchunks++] = k;
-        most = VB_MAX(most, l->nchunks);
-    }
-    /* the largest last, so that the room for actions is enough for all */
-    for (size_t n = 1; n <= most; n++)
-        for (uint32_t i = 0; st == VB_OK && i < s->nlanes; i++)
-            if (s->lane[i].nchunks == n)
-                st = make_engine(s, &s->lane[i]);
-    return st;
-}
-
-static void tear_down(struct sim *s)
-{
-    for (uint32_t i = 0; s->lane != NULL && i < s->nlanes; i++) {
-        free(s->lane[i].engine);
-        free(s->lane[i].chunk);
-    }
-    free(s->lane);
-    free(s->local);
-    free(s->worker);
-    free(s->port);
-    free(s->action);
-    queue_fini(&s->queue);
 }
 
 static void sum_up(struct sim *s)
@@ -256,32 +255,30 @@ static void sum_up(struct sim *s)
         s->out->waited += s->worker[w].waited / s->p->nworkers;
         s->out->waited_most = VB_MAX(s->out->waited_most, s->worker[w].waited);
     }
-    for (uint32_t i = 0; i < s->nlanes; i++)
-        for (unsigned b = 0; s->lane[i].engine != NULL && b < PS_STALENESS_BUCKETS; b++)
+    for (uint32_t i = 0; i < s->nlanes; i++) {
+        if (s->lane[i].engine == NULL)
+            continue;
+        for (unsigned b = 0; b < PS_STALENESS_BUCKETS; b++)
             s->out->staleness[b] += ps_engine_staleness(s->lane[i].engine)[b];
+        s->out->dropped += ps_engine_dropped(s->lane[i].engine);
+    }
 }
 
 enum vb_st sim_run(const struct sim_params *p, struct sim_result *out)
 {
-    const struct ps_table *t = p->table;
-    struct sim s = { .p = p, .out = out, .nlanes = t->nps * t->nlanes };
+    struct sim s = { .p = p, .out = out };
     struct sim_event ev;
 
     *out = (struct sim_result){ .seconds = 0 };
-    if (p->rule->mode == PS_BACKUP || p->nworkers == 0 || p->steps == 0)
+    if (p->nworkers == 0 || p->steps == 0 || p->table->nclasses != 1)
         return VB_INVAL;
-    s.lane = calloc(s.nlanes, sizeof(*s.lane));
-    s.local = calloc(t->nchunks, sizeof(*s.local));
-    s.worker = calloc(p->nworkers, sizeof(*s.worker));
-    s.port = calloc((size_t)t->nps + p->nworkers, sizeof(*s.port));
-    s.st = s.lane != NULL && s.local != NULL && s.worker != NULL && s.port != NULL ? make_lanes(&s)
-                                                                                   : VB_NOMEM;
+    s.st = sim_set_up(&s);
     for (uint32_t w = 0; s.st == VB_OK && w < p->nworkers; w++)
         begin_step(&s, w, 0);
     while (s.st == VB_OK && queue_get(&s.queue, &ev))
         handle(&s, &ev);
     if (s.st == VB_OK)
         sum_up(&s);
-    tear_down(&s);
+    sim_tear_down(&s);
     return s.st;
 }
