@@ -15,7 +15,8 @@ struct cmd {
     int (*run)(int argc, char **argv);
 };
 
-extern const struct cmd cmd_train, cmd_links, cmd_server, cmd_doctor, cmd_sim, cmd_help;
+extern const struct cmd cmd_train, cmd_links, cmd_server, cmd_doctor, cmd_sim, cmd_compare,
+    cmd_help;
 
 /* The option sets of one command over its own struct and a job; base NULL: only to be described. */
 struct cmd_sets {

@@ -102,6 +102,17 @@ static void add_link(json_t *o, const struct events *e, const struct wk_report *
     json_object_set_new(o, "received_bytes", num(r->received_bytes));
 }
 
+static void add_loss(json_t *o, const struct events *e, const struct wk_report *r)
+{
+    char name[CL_NAME_MAX];
+
+    json_object_set_new(o, "task", json_string(cl_name(e->spec, e->rank, name)));
+    json_object_set_new(o, "step", num(r->step));
+    json_object_set_new(o, "samples", num(r->samples));
+    json_object_set_new(o, "loss", real(r->loss));
+    json_object_set_new(o, "seconds", real(r->seconds));
+}
+
 static json_t *histogram(const uint64_t *count)
 {
     json_t *a = json_array();
@@ -164,7 +175,7 @@ static void add_done(json_t *o, const struct wk_report *r)
 void events_write(struct events *e, const struct wk_report *r)
 {
     static const char *const name[] = {
-        [WK_START] = "start", [WK_PROGRESS] = "progress", [WK_EPOCH] = "epoch",
+        [WK_START] = "start", [WK_PROGRESS] = "progress", [WK_EPOCH] = "epoch", [WK_LOSS] = "loss",
         [WK_LINK] = "link",   [WK_WAITS] = "waits",       [WK_DONE] = "done"
     };
     json_t *o = json_object();
@@ -177,6 +188,8 @@ void events_write(struct events *e, const struct wk_report *r)
         add_progress(o, r);
     else if (r->event == WK_EPOCH)
         add_epoch(o, r);
+    else if (r->event == WK_LOSS)
+        add_loss(o, e, r);
     else if (r->event == WK_LINK)
         add_link(o, e, r);
     else if (r->event == WK_WAITS)

@@ -42,10 +42,10 @@ struct launch {
 
 static bool is_own(const char *entry)
 {
-    static const char *const names[] = { "VB_CLUSTER",   "VB_SECRET",   "VB_SECRET_FILE",
-                                         "VB_NO_AUTH",   "VB_JOB",      "VB_TASK",
-                                         "VB_LISTEN_FD", "VB_LAUNCHED", "VB_PROGRESS",
-                                         "VB_LINKS_ONLY" };
+    static const char *const names[] = { "VB_CLUSTER",    "VB_SECRET",    "VB_SECRET_FILE",
+                                         "VB_NO_AUTH",    "VB_JOB",       "VB_TASK",
+                                         "VB_LISTEN_FD",  "VB_LAUNCHED",  "VB_PROGRESS",
+                                         "VB_LINKS_ONLY", "VB_LOSS_EVERY" };
     const size_t n = strcspn(entry, "=");
 
     for (size_t i = 0; i < VB_ARRAY_LEN(names); i++)
@@ -90,6 +90,8 @@ static bool shared_texts(struct launch *l)
     ok = ok && text_set(&l->own_env[l->nown_env++], "VB_LAUNCHED=1");
     ok = ok &&
          text_set(&l->own_env[l->nown_env++], "VB_PROGRESS=%d", l->columns > 0 || l->p->progress);
+    ok = ok && text_set(&l->own_env[l->nown_env++], "VB_LOSS_EVERY=%llu",
+                        (unsigned long long)l->p->loss_every);
     if (core != NULL)
         ok = ok && text_set(&l->own_env[l->nown_env++], "OPENBLAS_CORETYPE=%s", core);
     return ok;

@@ -7,8 +7,9 @@
 #include "cmd/job.h"
 
 struct launch_params {
-    bool progress;   /* with JSON: progress as well */
-    bool links_only; /* nothing is trained */
+    bool progress;       /* with JSON: progress as well */
+    bool links_only;     /* nothing is trained */
+    uint64_t loss_every; /* with JSON: loss events after so many steps; 0: none */
 };
 
 /* job has been checked. The exit code; its cause has been printed. */

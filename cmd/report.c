@@ -195,7 +195,8 @@ static void handle(struct report *r, json_t *e, const char *kind, const char *te
 /* Is it an event? Then it is dealt with. */
 static bool try_event(struct report *r, const char *text, size_t n)
 {
-    static const char *const kinds[] = { "start", "progress", "epoch", "link", "waits", "done" };
+    static const char *const kinds[] = { "start", "progress", "epoch", "loss",
+                                         "link",  "waits",    "done" };
     json_t *e = text[0] == '{' ? json_loadb(text, n, JSON_REJECT_DUPLICATES, NULL) : NULL;
     const char *kind = str(e, "event");
     bool known = false;

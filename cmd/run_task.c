@@ -98,6 +98,7 @@ static enum vb_exit run_worker(const struct job *job, const struct task_shape *s
                            .credit_bytes = job->credit_kib << 10,
                            .step_ns = job->step_timeout * VB_SEC,
                            .progress = sp->progress,
+                           .loss_every = sp->loss_every,
                            .links_only = sp->links_only,
                            .report = on_report,
                            .control = on_control,

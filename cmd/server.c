@@ -15,11 +15,19 @@ static const char *const jobs[] = { [CL_PS] = "ps", [CL_WORKER] = "worker", NULL
 struct server_conf {
     char *cluster, *secret_file;
     unsigned job;
-    uint64_t task;
+    uint64_t task, loss_every;
     bool no_auth, links_only;
 };
 
-enum { OPT_CLUSTER, OPT_JOB, OPT_TASK, OPT_SECRET_FILE, OPT_NO_AUTH, OPT_LINKS_ONLY };
+enum {
+    OPT_CLUSTER,
+    OPT_JOB,
+    OPT_TASK,
+    OPT_SECRET_FILE,
+    OPT_NO_AUTH,
+    OPT_LINKS_ONLY,
+    OPT_LOSS_EVERY
+};
 #define AT(member) .offset = offsetof(struct server_conf, member)
 
 static const struct opt server_opts[] = {
@@ -39,6 +47,9 @@ static const struct opt server_opts[] = {
     [OPT_LINKS_ONLY] = { "links_only", OPT_FLAG, "false", NULL,
                          "trains nothing: says what each link is and ends; in all tasks or none",
                          AT(links_only) },
+    [OPT_LOSS_EVERY] = { "loss_every", OPT_U64, "0", "N",
+                         "a worker's training loss after so many steps, as JSON; 0: not", 0, 1e9,
+                         AT(loss_every) },
 };
 
 static enum vb_st read_spec(const struct server_conf *c, const struct opt_set *set,
@@ -134,7 +145,8 @@ static int run(const struct server_conf *c, struct cmd_sets *s)
     struct server_params p = { .listen_fd = -1,
                                .launched = env_is_on("VB_LAUNCHED"),
                                .links_only = c->links_only,
-                               .progress = env_is_on("VB_PROGRESS") };
+                               .progress = env_is_on("VB_PROGRESS"),
+                               .loss_every = c->loss_every };
     struct cl_spec spec = { 0 };
     struct vb_err err = { "out of memory" };
     uint32_t rank = 0;

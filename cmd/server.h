@@ -10,10 +10,11 @@
 struct server_params {
     bool no_auth; /* explicit; else secret is the job's */
     unsigned char secret[32];
-    int listen_fd;   /* bound and listening for this task's address; takes; -1: none */
-    bool launched;   /* by `verbena train`, which puts the task's name before each line */
-    bool links_only; /* links come up and are described, nothing is trained */
-    bool progress;   /* the chief writes progress events (at most five a second) */
+    int listen_fd;       /* bound and listening for this task's address; takes; -1: none */
+    bool launched;       /* by `verbena train`, which puts the task's name before each line */
+    bool links_only;     /* links come up and are described, nothing is trained */
+    uint64_t loss_every; /* every worker writes a loss event after so many steps; 0: none */
+    bool progress;       /* the chief writes progress events (at most five a second) */
 };
 
 /*

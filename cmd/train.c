@@ -6,12 +6,16 @@
 
 struct train_conf {
     bool progress;
+    uint64_t loss_every;
 };
 
 static const struct opt train_opts[] = {
     { "progress", OPT_FLAG, "false", NULL,
       "with --json: progress as well, at most five lines a second",
       .offset = offsetof(struct train_conf, progress) },
+    { "loss_every", OPT_U64, "0", "N",
+      "with --json: each worker's training loss after so many steps; 0: not", 0, 1e9,
+      .offset = offsetof(struct train_conf, loss_every) },
 };
 
 static int run_all(const struct cmd *cmd, bool links_only, int argc, char **argv)
@@ -29,7 +33,8 @@ static int run_all(const struct cmd *cmd, bool links_only, int argc, char **argv
         code = cmd_fail(VB_EXIT_USAGE, err.text);
     if (code == VB_EXIT_OK)
         code = cmd_launch(&s->job, &(struct launch_params){ .progress = conf.progress,
-                                                            .links_only = links_only });
+                                                            .links_only = links_only,
+                                                            .loss_every = conf.loss_every });
     if (s != NULL)
         cmd_sets_fini(s);
     free(s);

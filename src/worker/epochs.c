@@ -40,6 +40,20 @@ double task_training_s(const struct task *t)
     return task_since(t->start_ns) - (double)t->eval_ns * 1e-9;
 }
 
+static void report_loss(struct task *t)
+{
+    /* one that was left behind jumps over some */
+    if (t->p->loss_every == 0 || t->clock / t->p->loss_every == t->loss_step / t->p->loss_every)
+        return;
+    t->loss_step = t->clock;
+    task_report(t, &(struct wk_report){ .event = WK_LOSS,
+                                        .samples = t->loss_samples,
+                                        .loss = t->loss / (double)VB_MAX(t->loss_samples, 1u),
+                                        .seconds = task_training_s(t) });
+    t->loss = 0;
+    t->loss_samples = 0;
+}
+
 static void report_progress(struct task *t, uint64_t epoch)
 {
     const uint64_t now = vb_now_ns();
@@ -201,8 +215,10 @@ enum vb_st task_epochs(struct task *t)
         st = task_step(t, &order, t->clock % t->steps_per_epoch);
         if (st == VB_OK && t->p->cls[0].rule.mode == PS_BACKUP)
             st = catch_up(t);
-        if (st == VB_OK)
+        if (st == VB_OK) {
             report_progress(t, epoch);
+            report_loss(t);
+        }
         while (st == VB_OK && t->epochs_ended < t->clock / t->steps_per_epoch)
             st = end_epoch(t, t->epochs_ended++);
     }

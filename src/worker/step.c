@@ -149,9 +149,11 @@ enum vb_st task_step(struct task *t, const struct vb_perm *order, uint64_t step)
             return st;
         t->epoch_loss += (double)exec_output(t->exec, t->p->model->loss)[0];
         t->recent_loss += (double)exec_output(t->exec, t->p->model->loss)[0];
+        t->loss += (double)exec_output(t->exec, t->p->model->loss)[0];
     }
     t->epoch_samples += t->step_samples;
     t->recent_samples += t->step_samples;
+    t->loss_samples += t->step_samples;
     t->clock++;
     t->round++;
     return VB_OK;

@@ -34,8 +34,8 @@ struct task {
     uint64_t nended, nreported;
     double best, last; /* test accuracy, below 0: none */
     uint64_t reported_ns, reported_step;
-    double recent_loss;
-    uint64_t recent_samples;
+    double recent_loss, loss; /* since the last progress, and the last loss event */
+    uint64_t recent_samples, loss_samples, loss_step;
 };
 
 /* Blocks until parameters arrive; the executor's wait. VB_STOPPED: the run has ended (ctl_ended says

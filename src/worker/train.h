@@ -11,15 +11,15 @@
 #include "worker/jitter.h"
 #include "worker/model.h"
 
-/* What a worker tells its surroundings; the chief everything, others only links and
- * waits. */
-enum wk_event { WK_START, WK_PROGRESS, WK_EPOCH, WK_LINK, WK_WAITS, WK_DONE };
+/* What a worker tells its surroundings; the chief everything, others only losses, links and waits. */
+enum wk_event { WK_START, WK_PROGRESS, WK_EPOCH, WK_LOSS, WK_LINK, WK_WAITS, WK_DONE };
 
 struct wk_report {
     enum wk_event event;
     uint64_t epoch, epochs, step, steps; /* data epochs from 1; steps done and in all */
     uint64_t samples;                    /* done so far, over all workers */
-    double loss; /* mean per sample: of the data epoch; progress: of recent steps */
+    double
+        loss; /* mean per sample: of the data epoch; progress: of recent steps; loss: of this worker, `samples` */
     double test_accuracy, best_test_accuracy; /* below 0: no test set */
     double seconds;                           /* since training began, evaluation included */
     double samples_per_s;                     /* without evaluation */
@@ -52,6 +52,7 @@ struct wk_params {
     uint64_t credit_bytes; /* of a link to another host (tp_node_params); 0: the usual */
     uint64_t step_ns;      /* how long one wait for the other tasks' part of a step may take */
     bool progress;         /* WK_PROGRESS a few times a second */
+    uint64_t loss_every;   /* WK_LOSS after so many steps of a worker; 0: none */
     bool links_only;       /* the links come up and are reported, nothing is trained */
     void (*report)(void *arg, const struct wk_report *r);
     /* The control thread exists from now on (NULL: until now); for signals. Optional. */
