@@ -50,10 +50,10 @@ static const struct opt job_opts[] = {
     { "mode", OPT_TEXT, "sync", "MODE",
       "how the workers' steps are kept together: sync, sync+B (B backup workers), ssp:S (nobody more than S steps ahead), ssp:L-H, async", AT(own.mode) },
     { "compute", OPT_F64, "0", "MS",
-      "for measurements: each worker sleeps this long in the mean, with the parameters of a step there and before it "
-      "computes; in ms", 0, 60000, AT(compute) },
+      "for measurements: a step's computing takes this long in the mean, the rest of it slept once its parameters are "
+      "there; in ms", 0, 60000, AT(compute) },
     { "jitter", OPT_ENUM, "none", "MODEL",
-      "how the sleep of --compute changes from worker to worker and step to step", AT(jitter),
+      "how --compute changes from worker to worker and step to step", AT(jitter),
       .names = jitter_names },
     { "json", OPT_FLAG, "false", NULL, "results as JSON, a line each", AT(json) },
     { "data.format", OPT_ENUM, "idx", "FORMAT", "format of the data files", AT(data.format), .names = formats },
@@ -242,33 +242,9 @@ static enum vb_st resolve(struct job *j, size_t i)
     return VB_OK;
 }
 
-/* What the file says is as a default: everything else goes before it. */
-static enum vb_st read_tune(struct job *j, struct vb_err *err)
-{
-    static const char *const name[] = { "chunk_kib", "credit_kib" };
-    const size_t i = (size_t)opt_find(&j->opts, name[0]), k = (size_t)opt_find(&j->opts, name[1]);
-    const struct opt table[] = { j->opts.opt[i], j->opts.opt[k] };
-    struct job *of = calloc(1, sizeof(*of));
-    struct opt_set set;
-    const struct yaml_schema schema = { .set = &set };
-    struct yaml_file *f = NULL;
-    enum vb_st st = of == NULL ? VB_NOMEM : opt_init(&set, "", table, VB_ARRAY_LEN(table), of);
-
-    if (st == VB_OK)
-        st = yaml_open(j->tune, &f, err);
-    if (st == VB_OK)
-        st = yaml_walk(f, NULL, &schema, err);
-    if (st == VB_OK && j->opts.src[i].from == OPT_DEFAULT)
-        j->chunk_kib = of->chunk_kib;
-    if (st == VB_OK && j->opts.src[k].from == OPT_DEFAULT)
-        j->credit_kib = of->credit_kib;
-    yaml_close(f);
-    free(of);
-    return st;
-}
-
 static enum vb_st finish(struct job *j, struct vb_err *err)
 {
+    static const char *const tuned[] = { "chunk_kib", "credit_kib" };
     enum vb_st st = opt_env(&j->opts, err);
 
     if (st == VB_OK)
@@ -282,7 +258,7 @@ static enum vb_st finish(struct job *j, struct vb_err *err)
             st = resolve(j, i);
     }
     if (st == VB_OK && j->tune != NULL)
-        st = read_tune(j, err);
+        st = yaml_defaults(j->tune, &j->opts, tuned, VB_ARRAY_LEN(tuned), err);
     return st == VB_OK ? job_inherit(j) : st;
 }
 

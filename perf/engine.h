@@ -15,12 +15,12 @@ struct perf_engine_params {
     unsigned workers; /* 0: the usual numbers */
     double rate_mbit; /* tune: the cable */
     unsigned delay_us;
-    const char *out; /* tune: the file to write */
+    const char *out; /* tune, fit: the file to write */
 };
 
 /* false: a case failed (logged). Call before any thread exists. */
 typedef bool perf_engine(const struct bench_out *o, const struct perf_engine_params *p);
 perf_engine perf_pull_lat, perf_read_lat, perf_barrier, perf_apply, perf_overlap, perf_ssp,
-    perf_tune, perf_allreduce;
+    perf_tune, perf_fit, perf_allreduce;
 
 #endif

@@ -47,7 +47,8 @@ static const struct opt perf_opts[] = {
     { "delay_us", OPT_U64, "0", "US",
       "tune: its delay, half of a round trip (ping), in us; 0: what this host has", 0, 100000,
       AT(delay_us) },
-    { "out", OPT_TEXT, "tune.yaml", "FILE", "tune: where the result goes", AT(out) },
+    { "out", OPT_TEXT, NULL, "FILE",
+      "tune, fit: where the result goes; without it tune.yaml or fit.yaml", AT(out) },
     { "plot", OPT_TEXT, NULL, "FILE", "link-lat, link-bw, all: a picture of them (SVG)", AT(plot) },
 };
 
@@ -79,7 +80,7 @@ static bool push(const struct bench_out *o, const struct perf_conf *c)
                                               .workers = (unsigned)c->workers,                     \
                                               .rate_mbit = c->rate_mbit,                           \
                                               .delay_us = (unsigned)c->delay_us,                   \
-                                              .out = c->out };                                     \
+                                              .out = c->out != NULL ? c->out : #name ".yaml" };    \
                                                                                                    \
         return run(o, &p);                                                                         \
     }
@@ -91,6 +92,7 @@ ENGINE(overlap, perf_overlap)
 ENGINE(ssp, perf_ssp)
 ENGINE(allreduce, perf_allreduce)
 ENGINE(tune, perf_tune)
+ENGINE(fit, perf_fit)
 
 static bool train(const struct bench_out *o, const struct perf_conf *c)
 {
@@ -144,13 +146,14 @@ static const struct bench {
     { "ssp", ssp, false },
     { "train", train, false },
     { "tune", tune, false },
+    { "fit", fit, false },
 };
 
 static const struct opt_cmd perf_about = {
     .name = "perf",
     .args =
         "[link-lat|link-bw|link-rate|wake|idle|copies|pull-lat|read-lat|push|pushpull|allreduce|"
-        "barrier|apply|overlap|ssp|train|tune|all]",
+        "barrier|apply|overlap|ssp|train|tune|fit|all]",
     .doc =
         "Measures what this machine can do, against a baseline in the same run.\n"
         "link-lat   a message one way, against two cache lines (map) and UCX itself (tcp, rdma)\n"
@@ -171,7 +174,8 @@ static const struct opt_cmd perf_about = {
         "ssp        steps/s of bounded staleness with jitter, against the exact recurrence\n"
         "train      samples/s of a small network, against PyTorch where it is installed\n"
         "tune       chunks and credit for a network, written to a file for --tune (root)\n"
-        "all        all but allreduce, ssp, train and tune",
+        "fit        the numbers of a link and a ps for verbena sim, written to a file for --fit\n"
+        "all        all but allreduce, ssp, train, tune and fit",
     .nargs_min = 1,
     .nargs_max = 1,
 };
@@ -245,7 +249,7 @@ int perf_main(int argc, char **argv)
             &err,
             "perf: unknown measurement '%.40s'; there are link-lat, link-bw, link-rate, wake, "
             "idle, copies, pull-lat, read-lat, push, pushpull, allreduce, barrier, apply, overlap, "
-            "ssp, train, tune and all",
+            "ssp, train, tune, fit and all",
             rest[0]);
         return usage(err.text);
     }

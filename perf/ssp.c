@@ -3,16 +3,18 @@
  *
  * Baseline: the exact recurrence with the very same compute times, as they were slept, and no time for
  * messages at all: start_i(c) = max(fin_i(c - 1), max over j of fin_j(c - s - 1)), fin_i(c) = start_i(c) +
- * X_i(c). Compute times have a mean of 20 ms: "exp" is half fixed and half exponential, seeded;
- * "straggler" has worker c mod n take five times as long as the others.
+ * X_i(c). Compute times have a mean of 20 ms and follow the seven models of worker/jitter.h.
+ *
+ * Every start and end is written down, and the bound is looked for in them: nobody may start clock c before all have
+ * ended clock c - s - 1.
  */
 #include "perf/engine.h"
 
 #define LOG_MOD "perf"
 #include "base/clock.h"
 #include "base/log.h"
-#include "base/random.h"
 #include "perf/rig_turn.h"
+#include "worker/jitter.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -22,23 +24,18 @@
 enum { CLOCKS = 48, LEAD_MS = 30 };
 #define MEAN_S 0.02
 
-enum model { EXPONENTIAL, STRAGGLER, NMODELS };
-static const char *const model_name[] = { "exp", "straggler" };
-
 /* What the tasks of a case share; a round is CLOCKS clocks from begin on. */
 static struct board {
-    enum model model;
+    enum jitter model;
     unsigned n, clocks;
     uint64_t begin_ns;
     double x[RIG_WORKERS_MAX][CLOCKS]; /* as it was slept */
-    double end[RIG_WORKERS_MAX];       /* after begin */
+    uint64_t started[RIG_WORKERS_MAX][CLOCKS], ended[RIG_WORKERS_MAX][CLOCKS];
 } * board;
 
 static double wish(const struct board *b, unsigned worker, unsigned c)
 {
-    if (b->model == STRAGGLER) /* 1 of n takes 5 parts, the others one */
-        return MEAN_S * b->n / (b->n + 4) * (c % b->n == worker ? 5 : 1);
-    return MEAN_S * (0.5 - 0.5 * log(1 - (double)vb_random_f32(1, worker, c)));
+    return MEAN_S / jitter_mean(b->model, b->n) * jitter_factor(b->model, 1, worker, b->n, c);
 }
 
 static void sleep_until(uint64_t ns)
@@ -59,9 +56,9 @@ static double work(void *arg, unsigned what, uint64_t n)
         const uint64_t from = c == 0 ? b->begin_ns : vb_now_ns();
 
         sleep_until(from + (uint64_t)(wish(b, r->worker, c) * 1e9));
-        b->x[r->worker][c] = (double)(vb_now_ns() - from) * 1e-9;
-        if (c + 1 == b->clocks)
-            b->end[r->worker] = (double)(vb_now_ns() - b->begin_ns) * 1e-9;
+        b->started[r->worker][c] = from;
+        b->ended[r->worker][c] = vb_now_ns();
+        b->x[r->worker][c] = (double)(b->ended[r->worker][c] - from) * 1e-9;
         if (!rig_exchange(r))
             return -1;
     }
@@ -88,11 +85,26 @@ static double recurrence(const struct board *b, unsigned s)
 
 static double ended(const struct board *b)
 {
-    double last = 0;
+    uint64_t last = 0;
 
     for (unsigned i = 0; i < b->n; i++)
-        last = fmax(last, b->end[i]);
-    return last;
+        last = VB_MAX(last, b->ended[i][b->clocks - 1]);
+    return (double)(last - b->begin_ns) * 1e-9;
+}
+
+/* What was written down keeps to the bound. */
+static bool is_bounded(const struct board *b, unsigned s)
+{
+    for (unsigned c = s + 1; c < b->clocks; c++)
+        for (unsigned i = 0; i < b->n; i++)
+            for (unsigned j = 0; j < b->n; j++)
+                if (b->started[i][c] < b->ended[j][c - s - 1]) {
+                    log_error(
+                        "ssp:%u: worker %u started clock %u before worker %u had ended clock %u", s,
+                        i, c, j, c - s - 1);
+                    return false;
+                }
+    return true;
 }
 
 static bool take(struct rig_turn *g, unsigned s, unsigned rounds, double *ours, double *exact)
@@ -101,7 +113,7 @@ static bool take(struct rig_turn *g, unsigned s, unsigned rounds, double *ours, 
         const double steps = (double)board->n * board->clocks;
 
         board->begin_ns = vb_now_ns() + LEAD_MS * VB_MS;
-        if (turn_time(g->worker, g->n, 1) < 0)
+        if (turn_time(g->worker, g->n, 1) < 0 || !is_bounded(board, s))
             return false;
         ours[i] = steps / ended(board);
         exact[i] = steps / recurrence(board, s);
@@ -110,7 +122,7 @@ static bool take(struct rig_turn *g, unsigned s, unsigned rounds, double *ours, 
 }
 
 static bool one_case(const struct bench_out *o, const struct perf_engine_params *p,
-                     enum cl_transport t, unsigned n, enum model model, unsigned s)
+                     enum cl_transport t, unsigned n, enum jitter model, unsigned s)
 {
     const struct ps_rule rule = { .mode = PS_SSP, .staleness_lo = s, .staleness_hi = s };
     double ours[BENCH_ROUNDS_MAX], exact[BENCH_ROUNDS_MAX];
@@ -132,8 +144,8 @@ static bool one_case(const struct bench_out *o, const struct perf_engine_params 
     snprintf(cases, sizeof(cases),
              "\"transport\": \"%s\", \"workers\": %u, \"ps\": 1, \"mode\": \"ssp:%u\", \"jitter\": "
              "\"%s\", \"against\": \"recurrence\"",
-             t == CL_MAP ? "map" : "tcp", n, s, model_name[model]);
-    snprintf(label, sizeof(label), "ssp:%u %u workers, %s", s, n, model_name[model]);
+             t == CL_MAP ? "map" : "tcp", n, s, jitter_names[model]);
+    snprintf(label, sizeof(label), "ssp:%u %u workers, %s", s, n, jitter_names[model]);
     bench_print(o, &(struct bench_row){ .bench = "ssp",
                                         .cases = cases,
                                         .value = bench_median(ours, p->rounds),
@@ -152,9 +164,9 @@ static bool all_cases(const struct bench_out *o, const struct perf_engine_params
     const enum cl_transport t = p->transport == CL_TCP ? CL_TCP : CL_MAP;
     bool ok = true;
 
-    for (unsigned model = 0; model < NMODELS; model++)
+    for (unsigned model = 0; jitter_names[model] != NULL; model++)
         for (size_t i = 0; i < VB_ARRAY_LEN(bounds); i++)
-            ok &= one_case(o, p, t, n, (enum model)model, bounds[i]);
+            ok &= one_case(o, p, t, n, (enum jitter)model, bounds[i]);
     return ok;
 }
 

@@ -212,7 +212,7 @@ static enum vb_st put_text(const char *text, char **out, struct vb_err *err)
     return VB_OK;
 }
 
-static size_t value_bytes(enum opt_type type)
+size_t opt_value_bytes(enum opt_type type)
 {
     static const size_t bytes[] = {
         [OPT_U64] = sizeof(uint64_t), [OPT_F64] = sizeof(double),    [OPT_F32] = sizeof(float),
@@ -244,7 +244,7 @@ enum vb_st opt_inherit(struct opt_set *s, const struct opt_set *from)
         if (s->opt[i].type == OPT_TEXT)
             st = copy_text(to, *(char *const *)at);
         else
-            memcpy(to, at, value_bytes(s->opt[i].type));
+            memcpy(to, at, opt_value_bytes(s->opt[i].type));
     }
     return st;
 }

@@ -60,6 +60,8 @@ void opt_fini(struct opt_set *s);
 /* Values that nobody gave become those of `from`, where it has the name. VB_NOMEM. */
 VB_MUST_CHECK enum vb_st opt_inherit(struct opt_set *s, const struct opt_set *from);
 
+size_t opt_value_bytes(enum opt_type type);
+
 /* Index of a name, -1: none. */
 int opt_find(const struct opt_set *s, const char *name);
 

@@ -42,6 +42,9 @@ struct yaml_schema {
  * unknown or double key, wrong type, a value out of range; err is a whole line. */
 VB_MUST_CHECK enum vb_st yaml_walk(struct yaml_file *f, const yaml_node_t *node,
                                    const struct yaml_schema *schema, struct vb_err *err);
+/* A file of some of the set's numbers, by name: it gives those that nobody has given. err is a whole line. */
+VB_MUST_CHECK enum vb_st yaml_defaults(const char *path, struct opt_set *set,
+                                       const char *const *name, size_t n, struct vb_err *err);
 /* One scalar into set's i-th option. */
 VB_MUST_CHECK enum vb_st yaml_put(struct yaml_file *f, const yaml_node_t *node, struct opt_set *set,
                                   size_t i, struct vb_err *err);

@@ -207,3 +207,33 @@ enum vb_st yaml_walk(struct yaml_file *f, const yaml_node_t *node, const struct 
         return yaml_fail(f, yaml_line(node), err, "must be a map of keys, not %s", kind(node));
     return walk_map(&at, node, err);
 }
+
+enum vb_st yaml_defaults(const char *path, struct opt_set *set, const char *const *name, size_t n,
+                         struct vb_err *err)
+{
+    struct opt table[OPT_MAX];
+    uint64_t value[OPT_MAX] = { 0 }; /* each fits into one */
+    struct opt_set some;
+    const struct yaml_schema schema = { .set = &some };
+    struct yaml_file *f = NULL;
+    enum vb_st st;
+
+    for (size_t i = 0; i < n; i++) {
+        table[i] = set->opt[opt_find(set, name[i])];
+        table[i].offset = i * sizeof(value[0]);
+    }
+    st = opt_init(&some, "", table, n, value);
+    if (st == VB_OK)
+        st = yaml_open(path, &f, err);
+    if (st == VB_OK)
+        st = yaml_walk(f, NULL, &schema, err);
+    for (size_t i = 0; st == VB_OK && i < n; i++) {
+        const int k = opt_find(set, name[i]);
+
+        if (some.src[i].from == OPT_FILE && set->src[k].from == OPT_DEFAULT)
+            memcpy((char *)set->base + set->opt[k].offset, &value[i],
+                   opt_value_bytes(table[i].type));
+    }
+    yaml_close(f);
+    return st;
+}

@@ -42,3 +42,18 @@ double jitter_factor(enum jitter model, uint64_t seed, uint32_t worker, uint32_t
     }
     return 1;
 }
+
+double jitter_mean(enum jitter model, uint32_t nworkers)
+{
+    switch (model) {
+    case JITTER_STRAGGLER:
+    case JITTER_EACH:
+        return (nworkers + 4.0) / nworkers;
+    case JITTER_SLOW:
+        return (nworkers + 1.0) / nworkers;
+    case JITTER_PAUSE:
+        return 1 + 19 * PAUSE_P;
+    default:
+        return 1;
+    }
+}

@@ -30,4 +30,7 @@ extern const char *const jitter_names[]; /* by model, NULL ends */
 double jitter_factor(enum jitter model, uint64_t seed, uint32_t worker, uint32_t nworkers,
                      uint64_t clock);
 
+/* The mean of its factors over all workers and clocks. */
+double jitter_mean(enum jitter model, uint32_t nworkers);
+
 #endif

@@ -104,7 +104,7 @@ enum vb_st task_barrier(struct task *t)
     return VB_OK;
 }
 
-/* A pretended compute: between the parameters of the step and its first gradient. */
+/* A pretended compute: between the parameters of the step and its first gradient, what the real one lacks. */
 static enum vb_st sleep_step(struct task *t)
 {
     const double factor = jitter_factor(t->p->jitter, t->p->seed, t->worker, t->nworkers, t->round);
@@ -113,7 +113,9 @@ static enum vb_st sleep_step(struct task *t)
     if (t->p->compute_ns <= 0)
         return VB_OK;
     st = task_barrier(t);
-    for (uint64_t end = vb_now_ns() + (uint64_t)(t->p->compute_ns * factor), now;
+    const double lacks = t->p->compute_ns * factor - t->real_ns;
+
+    for (uint64_t end = vb_now_ns() + (uint64_t)VB_MAX(lacks, 0), now;
          st == VB_OK && (now = vb_now_ns()) < end;) {
         const uint64_t ns = VB_MIN(end - now, 50 * VB_MS);
 
@@ -138,6 +140,7 @@ enum vb_st task_step(struct task *t, const struct vb_perm *order, uint64_t step)
 
     if (st != VB_OK)
         return st;
+    const uint64_t begun = vb_now_ns();
     for (uint64_t m = 0; m < t->nmicro; m++) {
         struct exec_run r = exec_tree_place(m, t->nmicro);
 
@@ -151,6 +154,7 @@ enum vb_st task_step(struct task *t, const struct vb_perm *order, uint64_t step)
         t->recent_loss += (double)exec_output(t->exec, t->p->model->loss)[0];
         t->loss += (double)exec_output(t->exec, t->p->model->loss)[0];
     }
+    t->real_ns += ((double)(vb_now_ns() - begun) - t->real_ns) / 8;
     t->epoch_samples += t->step_samples;
     t->recent_samples += t->step_samples;
     t->loss_samples += t->step_samples;

@@ -34,6 +34,7 @@ struct task {
     uint64_t nended, nreported;
     double best, last; /* test accuracy, below 0: none */
     uint64_t reported_ns, reported_step;
+    double real_ns;           /* of lately computing a step */
     double recent_loss, loss; /* since the last progress, and the last loss event */
     uint64_t recent_samples, loss_samples, loss_step;
 };
