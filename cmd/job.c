@@ -13,6 +13,7 @@ static const char *const schedules[] = { "constant", "step", "cosine", "inverse_
 /* none, then in the order of enum kn_codec_kind */
 static const char *const codecs[] = { "none",   "fp16", "bf16",    "int8",
                                       "onebit", "topk", "randomk", NULL };
+static const char *const wheres[] = { "ps", "worker", NULL };
 static const char *const nans[] = { "stop", "skip", NULL };
 static const char *const transports[] = { "auto", "map", "tcp", "rdma", NULL };
 
@@ -68,6 +69,9 @@ static const struct opt job_opts[] = {
     { "data.mean", OPT_F64, "0", "X", "see data.divide_by", -1e30, 1e30, AT(data.mean) },
     { "data.std", OPT_F64, "1", "X", "see data.divide_by", 1e-30, 1e30, AT(data.std) },
     { "optimizer.name", OPT_ENUM, "sgd", "NAME", "the optimizer", AT(own.optimizer.kind), .names = optimizers },
+    { "optimizer.where", OPT_ENUM, "ps", "WHERE",
+      "ps: it takes the steps; worker: the ps only sums gradients, and every worker takes the same step (sync only)",
+      AT(own.where), .names = wheres },
     { "optimizer.rate", OPT_F32, "0.01", "X", "learning rate", 1e-30, 1e6, AT(own.optimizer.rate) },
     { "optimizer.momentum", OPT_F32, "0.9", "X", "momentum: how much of the last step stays", 0, 1,
       AT(own.momentum) },

@@ -27,6 +27,7 @@ struct job_class {
     char *mode;
     struct kn_opt optimizer; /* beta1 is the momentum of `momentum` and `nesterov` */
     float momentum;          /* as written */
+    unsigned where;          /* the optimizer runs: 0 at the ps, 1 at the workers */
     struct ps_async async;
     unsigned push, pull; /* how they are encoded: 0 not, else enum kn_codec_kind plus 1 */
     double share;

@@ -70,6 +70,22 @@ static enum vb_st check_schedule(const struct job_class *c, struct vb_err *err)
     return VB_OK;
 }
 
+/* All workers take one step with one gradient. */
+static enum vb_st check_where(const struct job_class *c, struct vb_err *err)
+{
+    if (c->where == 0)
+        return VB_OK;
+    if (c->rule.mode != PS_SYNC)
+        return job_class_fail(
+            c, "optimizer.where", err,
+            "worker is for mode sync, in mode %s the workers' steps are not the same", c->mode);
+    if (c->optimizer.kind == KN_LAMB)
+        return job_class_fail(
+            c, "optimizer.where", err,
+            "lamb needs norms of whole variables, which the ps have; use ps, or adamw");
+    return VB_OK;
+}
+
 /* A norm is one of all gradients of a step, which only some modes have. */
 static enum vb_st check_norms(const struct job_class *c, struct vb_err *err)
 {
@@ -287,6 +303,9 @@ static enum vb_st check_compression(const struct job *j, struct job_class *c, st
         c->pull_codec = (struct kn_codec){ (enum kn_codec_kind)(c->pull - 1), c->share, ~j->seed };
     if (c->push != 0 && j->on_nan == PS_NAN_SKIP)
         return job_fail(j, "on_nan", err, "skip is not possible with compression.push");
+    if (c->pull != 0 && c->where == 1)
+        return job_class_fail(c, "compression.pull", err,
+                              "is of parameters; with optimizer.where worker gradients come back");
     if (c->pull != 0 && c->rule.mode == PS_BACKUP)
         return job_class_fail(
             c, "compression.pull", err,
@@ -300,6 +319,8 @@ static enum vb_st check_class(const struct job *j, struct job_class *c, struct v
 
     if (st == VB_OK)
         st = check_optimizer(c, err);
+    if (st == VB_OK)
+        st = check_where(c, err);
     return st == VB_OK ? check_compression(j, c, err) : st;
 }
 

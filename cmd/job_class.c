@@ -151,18 +151,25 @@ void job_print_class(FILE *out, const struct job_class *c)
     fprintf(out, "class %s\nmode %s\n", c->variables != NULL ? c->variables : "*",
             ps_rule_text(&c->rule, rule));
     print_optimizer(out, &c->optimizer);
+    fprintf(out, "where %u\n", c->where);
     fprintf(out, "async %d %a\npush %u pull %u %a\n", c->async.rate_over_staleness,
             (double)c->async.compensation, c->push, c->pull, c->share);
 }
 
 struct ps_class job_ps_class(const struct job_class *c)
 {
-    return (struct ps_class){ .name = c->name != NULL ? c->name : "others",
-                              .rule = c->rule,
-                              .push = c->push != 0 ? &c->push_codec : NULL,
-                              .pull = c->pull != 0 ? &c->pull_codec : NULL,
-                              .optimizer = c->optimizer,
-                              .async = c->async };
+    const bool local = c->where == 1;
+
+    return (struct ps_class){
+        .name = c->name != NULL ? c->name : "others",
+        .rule = c->rule,
+        .push = c->push != 0 ? &c->push_codec : NULL,
+        .pull = c->pull != 0 ? &c->pull_codec : NULL,
+        .optimizer = local ? (struct kn_opt){ .kind = KN_SUM, .clip_norm = c->optimizer.clip_norm }
+                           : c->optimizer,
+        .local = local ? &c->optimizer : NULL,
+        .async = c->async
+    };
 }
 
 enum vb_st job_class_fail(const struct job_class *c, const char *key, struct vb_err *err,

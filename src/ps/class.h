@@ -23,6 +23,9 @@ struct ps_class {     /* zeroed: sync, plain SGD with rate 0, nothing encoded */
         *pull; /* the same of what parameters have changed by; not with PS_BACKUP */
     struct kn_opt optimizer;
     struct ps_async async;
+    /* The workers' own optimizer, in sync: the ps's is KN_SUM then, which makes the chunk the mean gradient;
+     * NULL: the ps has it; borrowed. */
+    const struct kn_opt *local;
 };
 
 /* Does a worker read the ps's own memory, on one host? Else there is a copy at the ps of what it has. */

@@ -18,7 +18,7 @@ static enum vb_st make_eval(struct task *t)
     if (var == NULL)
         return st;
     for (uint32_t v = 0; v < m->nvars; v++)
-        var[v] = (struct exec_var){ .node = m->var[v], .value = exchange_param(t->x, v) };
+        var[v] = (struct exec_var){ .node = m->var[v], .value = task_param(t, v) };
     st = exec_open(&(struct exec_params){ .graph = m->graph,
                                           .fetch = &m->logits,
                                           .nfetch = 1,

@@ -15,9 +15,12 @@
 
 static bool var_ready(void *arg, uint32_t var)
 {
-    const struct task *t = arg;
+    struct task *t = arg;
 
-    return exchange_round(t->x, var) == t->round;
+    if (exchange_round(t->x, var) != t->round)
+        return false;
+    task_local_step(t, var);
+    return true;
 }
 
 static void poll_links(void *arg)
@@ -181,12 +184,11 @@ enum vb_st task_make_exec(struct task *t, struct vb_err *err)
     enum vb_st st = VB_NOMEM;
 
     t->scratch = calloc(depth * line + 1, sizeof(*t->scratch));
-    if (var == NULL || t->scratch == NULL || depth >= EXEC_DEPTH_MAX)
+    if (var == NULL || t->scratch == NULL || depth >= EXEC_DEPTH_MAX || task_local_init(t) != VB_OK)
         goto out;
     for (uint32_t v = 0; v < m->nvars; v++) {
-        var[v] = (struct exec_var){ .node = m->var[v],
-                                    .grad = m->grad[v],
-                                    .value = exchange_param(t->x, v) };
+        var[v] =
+            (struct exec_var){ .node = m->var[v], .grad = m->grad[v], .value = task_param(t, v) };
         var[v].nchunks = ps_var_chunks(table, v, &var[v].first_chunk);
         var[v].grad_at[0] = exchange_grad(t->x, v);
         for (uint64_t d = 1; d <= depth; d++)

@@ -20,6 +20,10 @@ struct task {
     struct ctl *ctl;
     struct feed train, test;
     struct exec *exec, *eval;
+    struct task_local {
+        float *w; /* lines of parameters and two of state; NULL: the ps has all optimizers */
+        uint64_t *rounds; /* per variable: that have been made */
+    } local;
     float *scratch;  /* gradients below the first level of the one sum */
     uint64_t nmicro; /* micro-batches of this worker in a step */
     uint64_t clock, steps, steps_per_epoch;
@@ -47,6 +51,13 @@ enum vb_st task_barrier(struct task *t);
 /* One global step: this worker's micro-batches, pushes included. */
 VB_MUST_CHECK enum vb_st task_step(struct task *t, const struct vb_perm *order, uint64_t step);
 VB_MUST_CHECK enum vb_st task_make_exec(struct task *t, struct vb_err *err);
+
+/* local.c */
+VB_MUST_CHECK enum vb_st task_local_init(struct task *t);
+void task_local_fini(struct task *t);
+/* The gradient of this round has landed: the step that it makes, once. Nothing where the ps makes it. */
+void task_local_step(struct task *t, uint32_t var);
+const float *task_param(const struct task *t, uint32_t var); /* what the graph reads */
 
 /* epochs.c */
 /* All steps, with what is done after each data epoch. */

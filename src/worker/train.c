@@ -30,7 +30,7 @@ static enum vb_st report_done(struct task *t, double seconds, double rate, const
     if (value == NULL)
         return VB_NOMEM;
     for (uint32_t v = 0; v < m->nvars; v++)
-        value[v] = exchange_param(t->x, v);
+        value[v] = task_param(t, v);
     task_report(t, &(struct wk_report){ .event = WK_DONE,
                                         .epoch = t->p->epochs,
                                         .samples = task_samples(t, t->steps),
@@ -229,6 +229,7 @@ static void tear_down(struct task *t)
     feed_close(&t->train);
     feed_close(&t->test);
     free(t->scratch);
+    task_local_fini(t);
     if (tp_node_close(t->node))
         exchange_close(t->x);
 }

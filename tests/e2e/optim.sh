@@ -42,6 +42,25 @@ learns --optimizer.name sgd --optimizer.rate 0.1 --optimizer.clip-norm 0.5
 learns --optimizer.name adam --optimizer.rate 0.001 --optimizer.clip-norm 0.1
 learns --optimizer.name lamb --optimizer.rate 0.01
 learns --optimizer.name lamb --optimizer.rate 0.01 --optimizer.weight-decay 0.1 --optimizer.clip-value 0.01
+# at the workers: the same bits as at the ps, for every optimizer that may be there, either way
+at_workers() {
+    for o in "$@"; do
+        run --workers 2 --virtual-workers 2 --ps 2 --optimizer.rate 0.01 --epochs 3 --optimizer.name $o
+        one=$crc
+        for way in map tcp; do
+            run --workers 2 --virtual-workers 2 --ps 2 --optimizer.rate 0.01 --epochs 3 --optimizer.name $o \
+                --optimizer.where worker --transport $way
+            [ "$crc" = "$one" ] || fail "$o at the workers over $way: other bits"
+        done
+    done
+}
+at_workers sgd 'momentum --optimizer.weight-decay 0.01' nesterov adagrad rmsprop 'adam --optimizer.clip-value 0.001' \
+    'adamw --optimizer.weight-decay 0.1 --optimizer.schedule cosine' ftrl 'sgd --optimizer.clip-norm 0.5'
+for bad in '--mode async' '--optimizer.name lamb' '--compression.pull fp16'; do
+    code=0
+    "$verbena" train job.yaml --workers 2 --optimizer.where worker $bad >out.log 2>err.log || code=$?
+    [ $code = 2 ] && [ "$(wc -l <err.log)" = 1 ] || fail "at the workers with $bad: exit $code"
+done
 # norms are those of all shards: any number of ps, lanes and chunks, either way
 for o in 'sgd --optimizer.clip-norm 0.5' 'lamb'; do
     for threads in 1 2; do

@@ -269,3 +269,27 @@ Test(compress, parameters_that_cannot_be_decoded_end_the_link)
     cr_assert(!ok);
     rig_close(&r);
 }
+
+/* Sums are of floats: eight times 16384 is more than fp16 holds. */
+Test(compress, a_sum_does_not_overflow_what_its_parts_fit_in)
+{
+    struct rig_params p = params(&codecs[0]);
+    struct rig r;
+
+    p.nworkers = 8;
+    p.cls[0].optimizer.rate = 1;
+    rig_open(&r, &p);
+    cr_assert(rig_train(&r, 1));
+    const float before = exchange_param(r.x[0], 0)[0];
+
+    for (uint32_t w = 0; w < 8; w++) {
+        memset(r.x[w]->residual, 0, r.table.line_bytes);
+        for (uint64_t i = 0; i < r.table.var[0].elems; i++)
+            exchange_grad(r.x[w], 0)[i] = 16384;
+        exchange_push(r.x[w], 0, 1, 1, 8);
+    }
+    for (int i = 0; i < 1000; i++)
+        cr_assert(rig_progress(&r));
+    cr_assert_eq(exchange_param(r.x[7], 0)[0], before - 16384);
+    rig_close(&r);
+}
