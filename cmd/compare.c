@@ -28,7 +28,7 @@ struct compare_conf {
 /* clang-format off */
 static const struct opt compare_opts[] = {
     { "modes", OPT_TEXT, "sync,ssp:3,async", "MODES",
-      "the modes, with commas; the first one sets the target. MODE@KEY=VALUE@... gives a run more options, as in "
+      "the modes, with commas; the first one sets the target. MODE@KEY=VALUE@FLAG gives a run more options, as in "
       "async@async.compensation=0.5", AT(modes) },
     { "seeds", OPT_U64, "1", "N", "so many seeds, from --seed on; medians are shown", 1, SEEDS_MAX, AT(seeds) },
     { "longer", OPT_F64, "1.2", "X", "the other modes have this many times the first one's data epochs to come to the target",
@@ -67,6 +67,8 @@ static bool read_mode(struct mode *m, const char *text, size_t n)
     bool first = true;
 
     while ((part = strsep(&at, "@")) != NULL) {
+        for (char *c = part; !first && *c != '\0' && *c != '='; c++)
+            *c = *c == '_' ? '-' : *c; /* a key of the job, as an option */
         if (m->noptions + 4 > OPTIONS_MAX ||
             asprintf(&m->option[m->noptions], first ? "--mode=%s" : "--%s", part) < 0)
             return false;

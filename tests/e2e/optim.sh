@@ -61,6 +61,13 @@ for bad in '--mode async' '--optimizer.name lamb' '--compression.pull fp16'; do
     "$verbena" train job.yaml --workers 2 --optimizer.where worker $bad >out.log 2>err.log || code=$?
     [ $code = 2 ] && [ "$(wc -l <err.log)" = 1 ] || fail "at the workers with $bad: exit $code"
 done
+# a step's norms are bounded: more variables than that are refused
+layers=$(printf 'dense: 2, %.0s' $(seq 160))
+sed "s/^model: .*/model: [${layers}dense: 10, softmax_cross_entropy]/" job.yaml >deep.yaml
+code=0
+"$verbena" train deep.yaml --optimizer.name lamb >out.log 2>err.log || code=$?
+[ $code = 2 ] && grep -q 'lamb takes at most 320 variables, here are 322' err.log || fail "lamb of 322 variables: exit $code"
+"$verbena" train deep.yaml --optimizer.name adamw --epochs 1 >out.log 2>err.log || fail 'adamw of 322 variables'
 # norms are those of all shards: any number of ps, lanes and chunks, either way
 for o in 'sgd --optimizer.clip-norm 0.5' 'lamb'; do
     for threads in 1 2; do
