@@ -26,8 +26,6 @@
 extern "C" {
 #endif
 
-#define VB_EXPORT __attribute__((visibility("default")))
-
 struct vb_graph;
 struct vb_node;
 

@@ -27,9 +27,10 @@ enum vb_st { VB_ST_LIST(X) };
 #undef X
 
 #define VB_MUST_CHECK __attribute__((warn_unused_result))
+#define VB_EXPORT __attribute__((visibility("default")))
 
 /* Static text for any value, never NULL. */
-const char *vb_st_str(enum vb_st st);
+VB_EXPORT const char *vb_st_str(enum vb_st st);
 
 /* What the process exits with (docs/design.md, exit codes). */
 enum vb_exit {

@@ -1,4 +1,5 @@
-/* add(a, b) -> a + b, both of one shape. Gradient: dout to both. */
+/* add(a, b) -> a + b, with broadcasting. Gradient: dout to both, summed over what was repeated. */
+#include "ops/broadcast.h"
 #include "ops/check.h"
 #include "ops/ops.h"
 
@@ -8,27 +9,31 @@
 
 static enum vb_st infer(struct gr_node *n, struct vb_err *err)
 {
-    const struct gr_node *a = n->in[0], *b = n->in[1];
-    enum vb_st st = op_want(n, 0, GR_F32, a->shape.rank, err);
+    enum vb_st st = op_want(n, 0, GR_F32, n->in[0]->shape.rank, err);
 
     if (st == VB_OK)
-        st = op_want(n, 1, GR_F32, b->shape.rank, err);
-    if (st != VB_OK)
-        return st;
-    if (!gr_shape_eq(a->shape, b->shape))
-        return op_misfit(n, "shapes differ", err);
-    n->dtype = GR_F32;
-    n->shape = a->shape;
-    return VB_OK;
+        st = op_want(n, 1, GR_F32, n->in[1]->shape.rank, err);
+    return st == VB_OK ? bc_infer(n, GR_F32, err) : st;
 }
 
 static enum vb_st grad(struct graph *g, struct gr_node *n, struct gr_node *dout, const bool *need,
                        struct gr_node **din_out, struct vb_err *err)
 {
-    for (int i = 0; i < 2; i++)
+    enum vb_st st = VB_OK;
+
+    for (int i = 0; i < 2 && st == VB_OK; i++)
         if (need[i])
-            din_out[i] = dout;
-    return VB_OK;
+            st = bc_sum_to(g, dout, n->in[i], &din_out[i], err);
+    return st;
+}
+
+static void row(void *out, const void *pa, const void *pb, size_t n, size_t sa, size_t sb)
+{
+    const float *a = pa, *b = pb;
+    float *o = out;
+
+    for (size_t i = 0; i < n; i++)
+        o[i] = a[i * sa] + b[i * sb];
 }
 
 static void run(const struct gr_node *n, const struct gr_tensor *in, struct gr_tensor *out,
@@ -36,6 +41,10 @@ static void run(const struct gr_node *n, const struct gr_tensor *in, struct gr_t
 {
     const size_t elems = gr_elems(out->shape, 0);
 
+    if (!gr_shape_eq(in[0].shape, in[1].shape)) {
+        bc_run(in, out, row);
+        return;
+    }
     if (out->data != in[0].data && elems > 0)
         memcpy(out->data, in[0].data, elems * sizeof(float));
     kn_best()->add(out->data, in[1].data, elems);

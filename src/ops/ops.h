@@ -1,5 +1,5 @@
 /*
- * ops.h - the ops: one file each, listed in ops.c. All float, row-major, dense.
+ * ops.h - the ops: one file each, listed in ops.c. Row-major, dense.
  *
  * A matrix is [rows, cols]; the batch, where there is one, is its first dimension. Gradients are
  * sums over samples. What each infers, computes and passes back is said at the top of its file.
@@ -9,8 +9,19 @@
 
 #include "graph/graph.h"
 
-extern const struct gr_type op_add, op_bias_add, op_col_sum, op_matmul, op_relu, op_relu_grad,
-    op_softmax_cross_entropy, op_softmax_cross_entropy_grad;
+/* clang-format off */
+extern const struct gr_type
+    op_abs, op_add, op_argmax, op_assign, op_assign_add, op_assign_sub,
+    op_bias_add, op_cast, op_col_sum, op_concat, op_div, op_equal,
+    op_exp, op_floor, op_gather, op_gather_grad, op_gelu, op_gelu_grad,
+    op_greater, op_greater_equal, op_identity, op_less, op_less_equal, op_log,
+    op_log_softmax, op_log_softmax_grad, op_matmul, op_maximum, op_minimum, op_mul,
+    op_neg, op_not_equal, op_one_hot, op_reduce_max, op_reduce_mean, op_reduce_sum,
+    op_relu, op_relu_grad, op_reshape, op_scale, op_select, op_sigmoid,
+    op_sigmoid_grad, op_sign, op_slice, op_slice_grad, op_softmax, op_softmax_cross_entropy,
+    op_softmax_cross_entropy_grad, op_softmax_grad, op_spread, op_sqrt, op_square, op_sub,
+    op_sum_to, op_tanh, op_tanh_grad, op_transpose;
+/* clang-format on */
 
 extern const struct gr_type *const op_all[]; /* in order of names, ends with NULL */
 

@@ -1,7 +1,9 @@
 /* Graphs through the public interface alone: built, run, fed wrongly, and used on. */
+#include "verbena/ops.h"
 #include "verbena/session.h"
 
 #include <criterion/criterion.h>
+#include <stdio.h>
 #include <string.h>
 
 static struct vb_node *op(struct vb_graph *g, const char *name, struct vb_node *a,
@@ -190,4 +192,137 @@ Test(session, devices_look_like_devices)
         cr_assert_null(vb_variable(g, "v", VB_SCALAR, NULL), "%s", bad[i]);
         vb_graph_free(g);
     }
+}
+
+/* A step of training as a graph: loss and update in one run, in the order that control edges ask for. */
+Test(session, variables_are_assigned_in_the_run)
+{
+    struct vb_graph *g = vb_graph_new();
+    struct vb_node *w = vb_variable(g, "w", VB_SHAPE(2), (float[]){ 1, -2 });
+    struct vb_node *loss = vb_reduce(g, "reduce_sum", vb_square(g, w), 0, false), *dw = NULL;
+    struct vb_session *s = NULL;
+    struct vb_tensor out[2];
+
+    cr_assert(vb_gradients(g, loss, &w, 1, &dw));
+    struct vb_node *step = vb_assign_sub(g, w, vb_scale(g, dw, 0.25, 0));
+
+    vb_after(g, step, loss);
+    struct vb_node *after = vb_identity(g, w), *fetch[] = { step, after };
+
+    vb_after(g, after, step);
+    cr_assert_eq(vb_graph_status(g, NULL), VB_OK);
+    cr_assert_eq(vb_session_open(NULL, g, &s, NULL), VB_OK);
+    for (float x = 0.5f; x > 1e-3f; x *= 0.5f) {
+        cr_assert_eq(vb_run(s, NULL, 0, fetch, 2, out, NULL), VB_OK);
+        for (int i = 0; i < 2; i++) {
+            cr_assert_eq(((float *)out[i].data)[0], x);
+            cr_assert_eq(((float *)out[i].data)[1], -2 * x);
+        }
+    }
+    cr_assert_eq(vb_session_variable(s, w)[1] * -0.5f, vb_session_variable(s, w)[0]);
+    vb_session_close(s);
+    vb_graph_free(g);
+}
+
+Test(session, an_op_that_fails_names_its_node_and_the_session_goes_on)
+{
+    struct vb_graph *g = vb_graph_new();
+    struct vb_node *table = vb_variable(g, "table", VB_SHAPE(3, 2), NULL);
+    struct vb_node *i = vb_placeholder(g, "i", VB_I32, VB_SHAPE(VB_BATCH));
+    struct vb_node *in[] = { table, i }, *row = vb_op(g, "gather", "rows", in, 2, NULL, 0);
+    int32_t index[] = { 0, 3 };
+    struct vb_session *s = NULL;
+    struct vb_error err = { "" };
+    struct vb_tensor out;
+
+    cr_assert_eq(vb_session_open(NULL, g, &s, NULL), VB_OK);
+    cr_assert_eq(
+        vb_run(s, &(struct vb_feed){ i, { VB_I32, VB_SHAPE(2), index } }, 1, &row, 1, &out, &err),
+        VB_INVAL);
+    cr_assert_str_eq(err.text, "'rows': index 1 is 3, not in [0, 3)");
+    index[1] = 2;
+    cr_assert_eq(
+        vb_run(s, &(struct vb_feed){ i, { VB_I32, VB_SHAPE(2), index } }, 1, &row, 1, &out, &err),
+        VB_OK);
+    vb_session_close(s);
+    vb_graph_free(g);
+}
+
+/* Rows that are not there are no rows. */
+Test(session, a_batch_of_nothing_is_computed)
+{
+    struct vb_graph *g = vb_graph_new();
+    struct vb_node *x = vb_placeholder(g, "x", VB_F32, VB_SHAPE(VB_BATCH, 3));
+    struct vb_node *fetch[] = { vb_softmax(g, x), vb_reduce(g, "reduce_mean", x, 1, false),
+                                vb_add(g, x, vb_variable(g, "b", VB_SHAPE(3), NULL)),
+                                vb_transpose(g, x, (const int64_t[]){ 0, 1 }), vb_argmax(g, x) };
+    struct vb_session *s = NULL;
+    struct vb_tensor out[5];
+    float none;
+
+    cr_assert_eq(vb_session_open(NULL, g, &s, NULL), VB_OK);
+    cr_assert_eq(vb_run(s, &(struct vb_feed){ x, { VB_F32, VB_SHAPE(0, 3), &none } }, 1, fetch, 5,
+                        out, NULL),
+                 VB_OK);
+    cr_assert(out[0].shape.dim[0] == 0 && out[1].shape.dim[0] == 3 && out[4].shape.rank == 1);
+    cr_assert_eq(((float *)out[1].data)[2], 0);
+    vb_session_close(s);
+    vb_graph_free(g);
+}
+
+static const char *why_not(struct vb_node *(*build)(struct vb_graph *g, struct vb_node *x))
+{
+    static char text[512];
+    struct vb_graph *g = vb_graph_new();
+    const char *why = "";
+
+    cr_assert_null(build(g, vb_placeholder(g, "x", VB_F32, VB_SHAPE(VB_BATCH, 6))));
+    cr_assert_eq(vb_graph_status(g, &why), VB_INVAL);
+    snprintf(text, sizeof(text), "%s", why);
+    vb_graph_free(g);
+    return text;
+}
+
+static struct vb_node *bad_reshape(struct vb_graph *g, struct vb_node *x)
+{
+    return vb_reshape(g, x, 3, (const int64_t[]){ -1, 4, 2 });
+}
+static struct vb_node *bad_slice(struct vb_graph *g, struct vb_node *x)
+{
+    return vb_slice(g, x, (const int64_t[]){ 0, 4 }, (const int64_t[]){ -1, 3 });
+}
+static struct vb_node *bad_add(struct vb_graph *g, struct vb_node *x)
+{
+    return vb_add(g, x, vb_variable(g, "v", VB_SHAPE(5), NULL));
+}
+static struct vb_node *bad_axes(struct vb_graph *g, struct vb_node *x)
+{
+    return vb_reduce(g, "reduce_max", x, 4, false);
+}
+static struct vb_node *bad_perm(struct vb_graph *g, struct vb_node *x)
+{
+    return vb_transpose(g, x, (const int64_t[]){ 1, 0 });
+}
+static struct vb_node *bad_setting(struct vb_graph *g, struct vb_node *x)
+{
+    return vb_op(g, "reduce_sum", NULL, &x, 1, &(struct vb_attr){ "axis", 1, 0 }, 1);
+}
+static struct vb_node *bad_assign(struct vb_graph *g, struct vb_node *x)
+{
+    return vb_assign(g, x, x);
+}
+
+Test(session, a_misfit_is_one_line_with_the_shapes)
+{
+    cr_assert_str_eq(why_not(bad_reshape),
+                     "reshape: the elements do not fill the new shape, [batch, 6]");
+    cr_assert_str_eq(why_not(bad_slice), "slice: the part is not inside, [batch, 6]");
+    cr_assert_str_eq(why_not(bad_add), "add: shapes do not fit, [batch, 6] x [5]");
+    cr_assert_str_eq(why_not(bad_axes), "reduce_max: an axis is beyond the rank, [batch, 6]");
+    cr_assert_str_eq(
+        why_not(bad_perm),
+        "transpose: the batch would not be the first dimension of the result, [batch, 6]");
+    cr_assert_str_eq(why_not(bad_setting), "reduce_sum has no setting 'axis'");
+    cr_assert_str_eq(why_not(bad_assign),
+                     "assign: the first input is no variable, [batch, 6] x [batch, 6]");
 }

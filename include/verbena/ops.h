@@ -1,0 +1,149 @@
+/*
+ * ops.h - a function for each op of graph.h: docs/ops.md says what each computes, takes and passes back. All give NULL
+ * when they cannot (vb_graph_status says why), also for inputs that are NULL.
+ */
+#ifndef VERBENA_OPS_H
+#define VERBENA_OPS_H
+
+#include "verbena/graph.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* clang-format off */
+#define VB_OP1(name) \
+    static inline struct vb_node *vb_##name(struct vb_graph *g, struct vb_node *x) \
+    { return vb_op(g, #name, NULL, &x, 1, NULL, 0); }
+#define VB_OP2(name) \
+    static inline struct vb_node *vb_##name(struct vb_graph *g, struct vb_node *a, struct vb_node *b) \
+    { struct vb_node *in[] = { a, b }; return vb_op(g, #name, NULL, in, 2, NULL, 0); }
+
+/* element by element; binary ones repeat what is 1 or missing, as numpy does */
+VB_OP1(neg) VB_OP1(abs) VB_OP1(sign) VB_OP1(exp) VB_OP1(log) VB_OP1(sqrt) VB_OP1(square) VB_OP1(tanh)
+VB_OP1(sigmoid) VB_OP1(gelu) VB_OP1(relu) VB_OP1(floor) VB_OP1(identity)
+VB_OP2(add) VB_OP2(sub) VB_OP2(mul) VB_OP2(div) VB_OP2(maximum) VB_OP2(minimum)
+VB_OP2(equal) VB_OP2(not_equal) VB_OP2(less) VB_OP2(less_equal) VB_OP2(greater) VB_OP2(greater_equal)
+
+/* over the last dimension */
+VB_OP1(softmax) VB_OP1(log_softmax) VB_OP1(argmax)
+/* logits [rows, classes], labels i32 [rows]: the sum over rows */
+VB_OP2(softmax_cross_entropy)
+VB_OP2(bias_add) /* x [rows, n], b [n] */
+VB_OP2(gather)   /* table [n, ...], indices i32: rows of the table */
+/* variables: written, and given as they are then */
+VB_OP2(assign) VB_OP2(assign_add) VB_OP2(assign_sub)
+#undef VB_OP1
+#undef VB_OP2
+    /* clang-format on */
+
+    /* Products of matrices, each transposed where asked for. */
+    static inline struct vb_node *vb_matmul_t(struct vb_graph *g, struct vb_node *a,
+                                              struct vb_node *b, bool ta, bool tb)
+{
+    struct vb_node *in[] = { a, b };
+    const struct vb_attr attr[] = { { "ta", ta, 0 }, { "tb", tb, 0 } };
+
+    return vb_op(g, "matmul", NULL, in, 2, attr, 2);
+}
+
+static inline struct vb_node *vb_matmul(struct vb_graph *g, struct vb_node *a, struct vb_node *b)
+{
+    return vb_matmul_t(g, a, b, false, false);
+}
+
+/* x * factor + offset */
+static inline struct vb_node *vb_scale(struct vb_graph *g, struct vb_node *x, double factor,
+                                       double offset)
+{
+    const struct vb_attr attr[] = { { "factor", 0, factor }, { "offset", 0, offset } };
+
+    return vb_op(g, "scale", NULL, &x, 1, attr, 2);
+}
+
+static inline struct vb_node *vb_select(struct vb_graph *g, struct vb_node *cond, struct vb_node *a,
+                                        struct vb_node *b)
+{
+    struct vb_node *in[] = { cond, a, b };
+
+    return vb_op(g, "select", NULL, in, 3, NULL, 0);
+}
+
+static inline struct vb_node *vb_cast(struct vb_graph *g, struct vb_node *x, enum vb_dtype type)
+{
+    const struct vb_attr attr[] = { { "type", type, 0 } };
+
+    return vb_op(g, "cast", NULL, &x, 1, attr, 1);
+}
+
+/* op: "reduce_sum", "reduce_mean", "reduce_max". axes: bit i for dimension i, 0: all. */
+static inline struct vb_node *vb_reduce(struct vb_graph *g, const char *op, struct vb_node *x,
+                                        unsigned axes, bool keep)
+{
+    const struct vb_attr attr[] = { { "axes", axes, 0 }, { "keep", keep, 0 } };
+
+    return vb_op(g, op, NULL, &x, 1, attr, 2);
+}
+
+static inline struct vb_node *vb_one_hot(struct vb_graph *g, struct vb_node *indices, int64_t depth)
+{
+    const struct vb_attr attr[] = { { "depth", depth, 0 } };
+
+    return vb_op(g, "one_hot", NULL, &indices, 1, attr, 1);
+}
+
+/* Along one dimension; n up to VB_IN_MAX. */
+static inline struct vb_node *vb_concat(struct vb_graph *g, struct vb_node *const *x, unsigned n,
+                                        unsigned axis)
+{
+    const struct vb_attr attr[] = { { "axis", axis, 0 } };
+
+    return vb_op(g, "concat", NULL, x, n, attr, 1);
+}
+
+/* dim: rank numbers; the first is -1 where it is the batch, else one may be -1: what is left. */
+static inline struct vb_node *vb_reshape(struct vb_graph *g, struct vb_node *x, unsigned rank,
+                                         const int64_t *dim)
+{
+    static const char *const name[] = { "dim0", "dim1", "dim2", "dim3", "dim4", "dim5" };
+    struct vb_attr attr[VB_RANK_MAX + 1] = { { "rank", rank, 0 } };
+
+    for (unsigned i = 0; i < rank && i < VB_RANK_MAX; i++)
+        attr[i + 1] = (struct vb_attr){ name[i], dim[i], 0 };
+    return vb_op(g, "reshape", NULL, &x, 1, attr, 1 + (rank < VB_RANK_MAX ? rank : VB_RANK_MAX));
+}
+
+/* Dimension i of the result is perm[i] of x. */
+static inline struct vb_node *vb_transpose(struct vb_graph *g, struct vb_node *x,
+                                           const int64_t *perm)
+{
+    static const char *const name[] = { "perm0", "perm1", "perm2", "perm3", "perm4", "perm5" };
+    const unsigned rank = x != NULL ? vb_node_shape(x).rank : 0;
+    struct vb_attr attr[VB_RANK_MAX];
+
+    for (unsigned i = 0; i < rank; i++)
+        attr[i] = (struct vb_attr){ name[i], perm[i], 0 };
+    return vb_op(g, "transpose", NULL, &x, 1, attr, rank);
+}
+
+/* size -1: the rest of that dimension; of the batch begin 0 and size -1. */
+static inline struct vb_node *vb_slice(struct vb_graph *g, struct vb_node *x, const int64_t *begin,
+                                       const int64_t *size)
+{
+    static const char *const name[] = { "begin0", "begin1", "begin2", "begin3", "begin4", "begin5",
+                                        "size0",  "size1",  "size2",  "size3",  "size4",  "size5" };
+    const unsigned rank = x != NULL ? vb_node_shape(x).rank : 0;
+    struct vb_attr attr[2 * VB_RANK_MAX];
+
+    for (unsigned i = 0; i < rank; i++) {
+        attr[i] = (struct vb_attr){ name[i], begin[i], 0 };
+        attr[rank + i] = (struct vb_attr){ name[VB_RANK_MAX + i], size[i], 0 };
+    }
+    return vb_op(g, "slice", NULL, &x, 1, attr, 2 * rank);
+}
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
