@@ -37,7 +37,7 @@ VB_OP2(assign) VB_OP2(assign_add) VB_OP2(assign_sub)
 #undef VB_OP2
     /* clang-format on */
 
-    /* Products of matrices, each transposed where asked for. */
+    /* Products of matrices, each transposed where asked for; leading dimensions are rows, or products of their own. */
     static inline struct vb_node *vb_matmul_t(struct vb_graph *g, struct vb_node *a,
                                               struct vb_node *b, bool ta, bool tb)
 {
@@ -50,6 +50,37 @@ VB_OP2(assign) VB_OP2(assign_add) VB_OP2(assign_sub)
 static inline struct vb_node *vb_matmul(struct vb_graph *g, struct vb_node *a, struct vb_node *b)
 {
     return vb_matmul_t(g, a, b, false, false);
+}
+
+/* Over the last dimension, then times gain and plus bias, each as long as it. */
+static inline struct vb_node *vb_layer_norm(struct vb_graph *g, struct vb_node *x,
+                                            struct vb_node *gain, struct vb_node *bias, double eps)
+{
+    struct vb_node *in[] = { x, gain, bias };
+    const struct vb_attr attr[] = { { "eps", 0, eps } };
+
+    return vb_op(g, "layer_norm", NULL, in, 3, attr, 1);
+}
+
+/* Each element is 0 with the probability rate, else divided by 1 - rate; other ones in each run. */
+static inline struct vb_node *vb_dropout(struct vb_graph *g, struct vb_node *x, double rate,
+                                         int64_t seed)
+{
+    const struct vb_attr attr[] = { { "rate", 0, rate }, { "seed", seed, 0 } };
+
+    return vb_op(g, "dropout", NULL, &x, 1, attr, 2);
+}
+
+/* op: "random_uniform" in [0, 1), "random_normal"; other numbers in each run. */
+static inline struct vb_node *vb_random(struct vb_graph *g, const char *op, struct vb_shape shape,
+                                        int64_t seed)
+{
+    static const char *const name[] = { "dim0", "dim1", "dim2", "dim3", "dim4", "dim5" };
+    struct vb_attr attr[VB_RANK_MAX + 2] = { { "rank", shape.rank, 0 }, { "seed", seed, 0 } };
+
+    for (unsigned i = 0; i < shape.rank && i < VB_RANK_MAX; i++)
+        attr[i + 2] = (struct vb_attr){ name[i], (int64_t)shape.dim[i], 0 };
+    return vb_op(g, op, NULL, NULL, 0, attr, 2 + shape.rank);
 }
 
 /* x * factor + offset */

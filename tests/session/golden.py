@@ -71,7 +71,13 @@ case("cast", np.array([5, -2], np.float32), np.array([5, -2], np.int64), type=0)
 case("scale", t(x) * -1.5 + 0.25, x, factor=-1.5, offset=0.25)
 a, b = f(3, 4), f(4, 2)
 case("matmul", t(a) @ t(b), a, b)
-case("matmul", t(a).T @ t(f(3, 2)) if False else t(b).T @ t(a).T, b, a, ta=1, tb=1)
+case("matmul", t(b).T @ t(a).T, b, a, ta=1, tb=1)
+for da, db, ta, tb in (((2, 3, 4), (4, 2), 0, 0), ((2, 3, 4), (2, 4), 0, 1), ((3, 2, 4), (3, 4, 2), 0, 0),
+                       ((3, 4, 2), (3, 4, 5), 1, 0), ((2, 1, 2, 3), (2, 1, 4, 3), 0, 1), ((2, 3, 2), (2, 4, 3), 1, 1)):
+    a, b = f(*da), f(*db)
+    case("matmul", (t(a).mT if ta else t(a)) @ (t(b).mT if tb else t(b)), a, b, ta=ta, tb=tb)
+x, gain, bias = f(2, 3, 5), f(5), f(5)
+case("layer_norm", torch.nn.functional.layer_norm(t(x), (5,), t(gain), t(bias), 1e-5), x, gain, bias, eps=1e-5)
 logits, labels = f(4, 5), np.array([1, 0, 4, 2], np.int32)
 case("softmax_cross_entropy", torch.nn.functional.cross_entropy(t(logits), t(labels).long(), reduction="sum"), logits,
      labels)

@@ -181,9 +181,33 @@ Test(gradients, of_functions_of_two_with_broadcasting)
             check(op[i].name, op[i].b, pair[k][0], pair[k][1], true);
 }
 
+static struct vb_node *matmul_ta(struct net *n)
+{
+    return vb_matmul_t(n->g, n->x, n->y, true, false);
+}
+static struct vb_node *matmul_tb(struct net *n)
+{
+    return vb_matmul_t(n->g, n->x, n->y, false, true);
+}
+static struct vb_node *matmul_both(struct net *n)
+{
+    return vb_matmul_t(n->g, n->x, n->y, true, true);
+}
+static struct vb_node *normed(struct net *n)
+{
+    return vb_layer_norm(n->g, n->x, n->y, vb_square(n->g, n->y), 1e-3);
+}
+
 Test(gradients, of_products)
 {
     check("matmul", matmul_xy, VB_SHAPE(3, 4), VB_SHAPE(4, 2), true);
+    check("matmul of rows", matmul_xy, VB_SHAPE(2, 3, 4), VB_SHAPE(4, 2), true);
+    check("matmul of rows", matmul_tb, VB_SHAPE(2, 3, 4), VB_SHAPE(2, 4), true);
+    check("matmul of each", matmul_xy, VB_SHAPE(2, 3, 4), VB_SHAPE(2, 4, 2), true);
+    check("matmul of each", matmul_tb, VB_SHAPE(2, 3, 4), VB_SHAPE(2, 5, 4), true);
+    check("matmul of each", matmul_ta, VB_SHAPE(2, 4, 3), VB_SHAPE(2, 4, 2), true);
+    check("matmul of each", matmul_both, VB_SHAPE(1, 2, 4, 3), VB_SHAPE(1, 2, 2, 4), true);
+    check("layer_norm of x", normed, VB_SHAPE(3, 5), VB_SHAPE(5), true);
     check("bias_add", bias_add_xy, VB_SHAPE(3, 4), VB_SHAPE(4), true);
 }
 

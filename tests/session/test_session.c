@@ -326,3 +326,49 @@ Test(session, a_misfit_is_one_line_with_the_shapes)
     cr_assert_str_eq(why_not(bad_assign),
                      "assign: the first input is no variable, [batch, 6] x [batch, 6]");
 }
+
+static float mean(const struct vb_tensor *t, int power)
+{
+    double sum = 0;
+
+    for (uint64_t i = 0; i < t->shape.dim[0]; i++)
+        sum += power == 1 ? (double)((float *)t->data)[i]
+                          : (double)((float *)t->data)[i] * (double)((float *)t->data)[i];
+    return (float)(sum / (double)t->shape.dim[0]);
+}
+
+Test(session, chance_has_its_moments_and_is_another_one_in_each_run)
+{
+    enum { N = 20000 };
+    struct vb_graph *g = vb_graph_new();
+    struct vb_node *u = vb_random(g, "random_uniform", VB_SHAPE(N), 1),
+                   *n = vb_random(g, "random_normal", VB_SHAPE(N), 1),
+                   *other = vb_random(g, "random_normal", VB_SHAPE(N), 2);
+    struct vb_node *x = vb_scale(g, vb_variable(g, "x", VB_SHAPE(N), NULL), 1, 1),
+                   *kept = vb_dropout(g, x, 0.25, 3), *dx[1];
+    struct vb_node *loss = vb_reduce(g, "reduce_sum", kept, 0, false);
+    struct vb_session *s = NULL;
+    struct vb_tensor out[5];
+    float first[2];
+
+    cr_assert(vb_gradients(g, loss, &x, 1, dx));
+    struct vb_node *fetch[] = { u, n, other, kept, dx[0] };
+
+    cr_assert_eq(vb_session_open(NULL, g, &s, NULL), VB_OK);
+    for (int run = 0; run < 2; run++) {
+        cr_assert_eq(vb_run(s, NULL, 0, fetch, 5, out, NULL), VB_OK);
+        /* five deviations of means of N numbers: 5 / sqrt(N) = 0.035 */
+        cr_assert_float_eq(mean(&out[0], 1), 0.5f, 0.011f);
+        cr_assert_float_eq(mean(&out[0], 2), 1.0f / 3, 0.011f);
+        cr_assert_float_eq(mean(&out[1], 1), 0, 0.036f);
+        cr_assert_float_eq(mean(&out[1], 2), 1, 0.05f);
+        cr_assert_float_eq(mean(&out[3], 1), 1, 0.021f);
+        cr_assert_neq(memcmp(out[1].data, out[2].data, N * sizeof(float)), 0);
+        /* what was dropped has no gradient, what was kept has the same factor */
+        cr_assert_eq(memcmp(out[3].data, out[4].data, N * sizeof(float)), 0);
+        first[run] = ((float *)out[1].data)[0];
+    }
+    cr_assert_neq(first[0], first[1]);
+    vb_session_close(s);
+    vb_graph_free(g);
+}
