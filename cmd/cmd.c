@@ -10,7 +10,7 @@ static const struct cmd cmd_perf = {
 };
 
 const struct cmd *const cmd_all[] = { &cmd_train,   &cmd_server, &cmd_links, &cmd_doctor, &cmd_sim,
-                                      &cmd_compare, &cmd_perf,   &cmd_help,  NULL };
+                                      &cmd_compare, &cmd_graph,  &cmd_perf,  &cmd_help,   NULL };
 
 int cmd_fail(enum vb_exit code, const char *text)
 {

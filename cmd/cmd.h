@@ -16,7 +16,7 @@ struct cmd {
 };
 
 extern const struct cmd cmd_train, cmd_links, cmd_server, cmd_doctor, cmd_sim, cmd_compare,
-    cmd_help;
+    cmd_graph, cmd_help;
 
 /* The option sets of one command over its own struct and a job; base NULL: only to be described. */
 struct cmd_sets {

@@ -197,18 +197,25 @@ static void show_errors(const struct sweep *s)
 
 static bool plot(const struct sweep *s)
 {
-    const struct chart_panel panel[] = { { "throughput", s->key, "samples/s" },
-                                         { "waiting between steps", s->key, "share of the time" } };
+    char label[600];
+    const struct chart_panel panel[] = { { "throughput", label, "samples/s" },
+                                         { "waiting between steps", label, "share of the time" } };
     struct chart *c = chart_new("verbena sim", panel, 2);
     double x[VALUES_MAX], y[4][VALUES_MAX];
     char *end;
 
     if (c == NULL)
         return false;
+    snprintf(label, sizeof(label), "%s", s->key);
     for (unsigned i = 0; i < s->n; i++) {
         x[i] = strtod(s->row[i].value, &end);
-        if (*end != '\0') /* not numbers: their places */
+        if (*end != '\0') { /* not numbers: their places */
+            const size_t at = strlen(label);
+
             x[i] = i + 1;
+            snprintf(label + at, sizeof(label) - at, "%s %u %s", i > 0 ? "," : ":", i + 1,
+                     s->row[i].value);
+        }
         y[0][i] = samples_per_s(s, i);
         y[1][i] = samples_per_s(s, i) * s->row[i].measured / s->row[i].steps_per_s;
         y[2][i] = s->row[i].r.waited / s->row[i].r.seconds;
