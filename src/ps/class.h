@@ -47,4 +47,11 @@ uint64_t ps_copy_at(const struct ps_table *t, const struct ps_class *c, uint32_t
 uint64_t ps_copy_bytes(const struct ps_table *t, const struct ps_class *c, uint32_t ps,
                        uint32_t nworkers);
 
+/* Encoded parameters leave from one region of the ps, with a place for each reader of a chunk, chunk after chunk of the
+ * table: the bytes of one place, of a chunk's, and of the region (0: nothing is encoded; UINT64_MAX as above). */
+uint64_t ps_pull_place(const struct ps_class *c, uint64_t chunk_bytes);
+uint64_t ps_pull_room(const struct ps_class *c, uint64_t chunk_bytes, uint32_t nworkers);
+uint64_t ps_pull_bytes(const struct ps_table *t, const struct ps_class *c, uint32_t ps,
+                       uint32_t nworkers);
+
 #endif

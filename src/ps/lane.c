@@ -57,7 +57,7 @@ static void send_param(struct lane *l, struct param_send *s)
     const struct lane_class *k = &l->cls[c->cls];
     const bool in_place = ps_class_in_place(k->c), coded = k->c->pull != NULL && s->epoch > 0;
 
-    s->op.region = coded ? k->staging : in_place ? l->p.region : l->p.copies;
+    s->op.region = coded ? l->p.pulls : in_place ? l->p.region : l->p.copies;
     s->op.offset = coded      ? lane_encoded_at(l, s->chunk, s->worker)
                    : in_place ? c->at
                               : lane_copy_at(l, s->worker, c);

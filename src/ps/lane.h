@@ -30,8 +30,9 @@ struct lane_params {
     const struct ps_table *table; /* borrowed, as all pointers here, until destroy */
     uint32_t ps, lane, nworkers;
     struct tp_node *node;
-    uint32_t region; /* of the node: this ps's range of parameters */
-    uint32_t copies; /* of the node: each worker's copy (ps_copy_at), one after another */
+    uint32_t region;            /* of the node: this ps's range of parameters */
+    uint32_t copies;            /* of the node: what workers have (ps_copy_at) */
+    uint32_t pulls;             /* of the node: encoded parameters (ps_pull_place) */
     const struct ps_class *cls; /* table->nclasses of them; PS_BACKUP has all or none */
     enum ps_nan on_nan;
     /* PS_BACKUP: all pushes of a worker for that step are in. thread: the lane's. */

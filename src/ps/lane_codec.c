@@ -33,27 +33,9 @@ static enum vb_st make_decoded(struct lane *l, struct lane_class *k)
     return VB_OK;
 }
 
-static enum vb_st make_staging(struct lane *l, struct lane_class *k)
-{
-    const uint64_t readers = ps_class_shared(k->c) ? 1 : l->p.nworkers;
-    uint64_t bytes = 0;
-
-    k->pull_bytes =
-        vb_round_up(ps_coded_bytes(k->c->pull, lane_chunk(l, k->first)->bytes), PS_ALIGN);
-    return vb_mul(k->n * readers, k->pull_bytes, &bytes)
-               ? tp_region_new(l->p.node, vb_round_up(bytes, PS_PAGE), false, &k->staging)
-               : VB_NOMEM;
-}
-
 enum vb_st lane_codec_init(struct lane *l, struct lane_class *k)
 {
-    enum vb_st st = VB_OK;
-
-    if (k->c->push != NULL && k->n > 0)
-        st = make_decoded(l, k);
-    if (st == VB_OK && k->c->pull != NULL && k->n > 0)
-        st = make_staging(l, k);
-    return st;
+    return k->c->push != NULL && k->n > 0 ? make_decoded(l, k) : VB_OK;
 }
 
 void lane_codec_fini(struct lane_class *k)
@@ -81,10 +63,10 @@ const float *lane_decode(struct lane *l, uint32_t chunk, uint32_t worker, const 
 
 uint64_t lane_encoded_at(const struct lane *l, uint32_t chunk, uint32_t worker)
 {
-    const struct lane_class *k = &l->cls[lane_chunk(l, chunk)->cls];
-    const uint64_t nth = chunk - k->first;
+    const struct ps_chunk *c = lane_chunk(l, chunk);
+    const struct ps_class *k = l->cls[c->cls].c;
 
-    return (ps_class_shared(k->c) ? nth : nth * l->p.nworkers + worker) * k->pull_bytes;
+    return l->pull_at[chunk] + (ps_class_shared(k) ? 0 : worker * ps_pull_place(k, c->bytes));
 }
 
 /* Some parameter cannot be encoded. */
@@ -105,7 +87,7 @@ void lane_encode(struct lane *l, uint32_t chunk, uint32_t worker, uint64_t clock
     const struct lane_class *k = lane_class(l, chunk);
     const size_t n = c->bytes / sizeof(float), bytes = ps_coded_bytes(k->c->pull, c->bytes);
     const struct kn_codec_turn turn = { .chunk = l->chunk[chunk], .clock = clock };
-    char *to = (char *)tp_region_base(l->p.node, k->staging) + lane_encoded_at(l, chunk, worker);
+    char *to = (char *)tp_region_base(l->p.node, l->p.pulls) + lane_encoded_at(l, chunk, worker);
     float *copy = lane_copy(l, worker, c), *change = l->scratch, *left = l->scratch + n;
     const float *w = lane_params(l, c);
 

@@ -29,9 +29,6 @@ struct lane_class {
     bool two_phase;
     char *decoded; /* per (chunk, worker): a gradient that came encoded; NULL: none does */
     uint64_t decoded_bytes;
-    uint32_t
-        staging; /* a region: places of pull_bytes for encoded parameters, per (chunk, reader) */
-    uint64_t pull_bytes;
 };
 
 struct lane {
@@ -40,6 +37,7 @@ struct lane {
     const struct kn_ops *kn;
     struct lane_class cls[PS_CLASSES_MAX];
     uint32_t nchunks, *chunk; /* chunk k of the lane, in the table */
+    uint64_t *pull_at;        /* per chunk: its first reader's place in the region of pulls */
     char *params;             /* the ranges */
     char *copies;             /* of what workers have; NULL: all is read in place */
     /* of the message that is being carried out: its sender plus 1; a push's samples over all workers */
@@ -125,7 +123,7 @@ void lane_codec_fini(struct lane_class *k);
 const float *lane_decode(struct lane *l, uint32_t chunk, uint32_t worker, const struct tp_rx *rx);
 /* What the chunk has changed by since the worker's copy, encoded for it and added to the copy. */
 void lane_encode(struct lane *l, uint32_t chunk, uint32_t worker, uint64_t clock);
-/* Where that is, in the region `staging`. */
+/* Where that is, in the region of pulls. */
 uint64_t lane_encoded_at(const struct lane *l, uint32_t chunk, uint32_t worker);
 
 /* lane_norm.c */

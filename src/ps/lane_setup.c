@@ -115,9 +115,11 @@ static enum vb_st make_sends(struct lane *l)
 static enum vb_st find_chunks(struct lane *l)
 {
     const struct ps_table *t = l->p.table;
+    uint64_t next = 0; /* place in the region of pulls */
 
     l->chunk = calloc(VB_MAX(ps_lane_chunks(t, l->p.ps, l->p.lane), 1u), sizeof(*l->chunk));
-    if (l->chunk == NULL)
+    l->pull_at = calloc(VB_MAX(ps_lane_chunks(t, l->p.ps, l->p.lane), 1u), sizeof(*l->pull_at));
+    if (l->chunk == NULL || l->pull_at == NULL)
         return VB_NOMEM;
     for (uint32_t i = 0; i < t->nclasses; i++)
         l->cls[i] = (struct lane_class){ .c = &l->p.cls[i],
@@ -129,10 +131,15 @@ static enum vb_st find_chunks(struct lane *l)
         const struct ps_chunk *chunk = &t->chunk[c];
         struct lane_class *k = &l->cls[chunk->cls];
 
+        const uint64_t pull_at = next;
+
+        if (chunk->ps == l->p.ps)
+            next += ps_pull_room(k->c, chunk->bytes, l->p.nworkers);
         if (chunk->ps != l->p.ps || chunk->lane != l->p.lane)
             continue;
         if (k->n++ == 0)
             k->first = l->nchunks;
+        l->pull_at[l->nchunks] = pull_at;
         l->chunk[l->nchunks++] = c;
     }
     return VB_OK;
@@ -218,6 +225,7 @@ void lane_destroy(struct lane *l)
     free(l->state_at);
     lane_norm_fini(l);
     free(l->chunk);
+    free(l->pull_at);
     free(l->counted);
     free(l->actions);
     free(l->grad);

@@ -38,7 +38,7 @@ struct server {
     uint32_t norms;    /* sums over all parameters in each step; 0: none */
     uint32_t index;
     struct tp_node *node;
-    uint32_t region, copies;
+    uint32_t region, copies, pulls;
     struct ctl *ctl;
     struct lane_thread lane[TP_PORTS_MAX];
     atomic_bool stop;
@@ -185,6 +185,7 @@ static enum vb_st make_lanes(struct server *s)
                                         .node = s->node,
                                         .region = s->region,
                                         .copies = s->copies,
+                                        .pulls = s->pulls,
                                         .cls = p->cls,
                                         .counted = on_counted,
                                         .norm = on_norm,
@@ -203,18 +204,23 @@ static enum vb_st make_lanes(struct server *s)
     return VB_OK;
 }
 
-/* The ranges, and what workers have of those that they do not read in place. */
+/* The ranges, what workers have of those that they do not read in place, and what is encoded for them. */
 static enum vb_st make_regions(struct server *s)
 {
     const struct ps_params *p = s->p;
     const uint64_t bytes = ps_range_at(p->table, p->table->nclasses, s->index),
                    copies = ps_copy_bytes(p->table, p->cls, s->index, p->ctl.spec->nworkers);
     const bool huge = p->table->page_bytes == PS_HUGE_PAGE;
-    const enum vb_st st = tp_region_new(s->node, bytes, huge, &s->region);
+    const uint64_t pulls = ps_pull_bytes(p->table, p->cls, s->index, p->ctl.spec->nworkers);
+    enum vb_st st = tp_region_new(s->node, bytes, huge, &s->region);
 
-    if (st != VB_OK || copies == 0)
-        return st;
-    return copies == UINT64_MAX ? VB_NOMEM : tp_region_new(s->node, copies, huge, &s->copies);
+    if (copies == UINT64_MAX || pulls > UINT64_MAX / 2)
+        return VB_NOMEM;
+    if (st == VB_OK && copies > 0)
+        st = tp_region_new(s->node, copies, huge, &s->copies);
+    if (st == VB_OK && pulls > 0)
+        st = tp_region_new(s->node, vb_round_up(pulls, PS_PAGE), false, &s->pulls);
+    return st;
 }
 
 static enum vb_st set_up(struct server *s)

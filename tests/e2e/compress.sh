@@ -52,6 +52,8 @@ pull int8 3.94
 pull onebit 28.4
 pull topk 10 --compression.share 0.05
 pull randomk 20 --compression.share 0.05
+# many lanes: what is encoded leaves from one region
+run --compression.pull int8 --compression.push int8 --threads 16 --chunk-kib 4 --transport tcp
 for mode in ssp:2 async ssp:0-3; do
     for way in map tcp; do
         run --compression.pull int8 --compression.push fp16 --mode $mode --transport $way --workers 3

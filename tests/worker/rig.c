@@ -31,7 +31,7 @@ static void join(struct rig *r, uint32_t ps, uint32_t w, struct tp_link **at_ps,
 
 static void open_ps(struct rig *r, uint32_t k)
 {
-    uint32_t region = 9, copies = 9;
+    uint32_t region = 9, copies = 9, pulls = 9;
     const uint64_t copy_bytes = ps_copy_bytes(&r->table, r->p.cls, k, r->p.nworkers);
 
     cr_assert_eq(tp_node_open(&(struct tp_node_params){ .name = "ps",
@@ -42,8 +42,12 @@ static void open_ps(struct rig *r, uint32_t k)
     cr_assert_eq(
         tp_region_new(r->ps_node[k], ps_range_at(&r->table, r->table.nclasses, k), false, &region),
         VB_OK);
+    const uint64_t pull_bytes = ps_pull_bytes(&r->table, r->p.cls, k, r->p.nworkers);
+
     if (copy_bytes > 0)
         cr_assert_eq(tp_region_new(r->ps_node[k], copy_bytes, false, &copies), VB_OK);
+    if (pull_bytes > 0)
+        cr_assert_eq(tp_region_new(r->ps_node[k], pull_bytes, false, &pulls), VB_OK);
     for (uint32_t i = 0; i < r->table.nlanes; i++)
         cr_assert_eq(lane_create(&(struct lane_params){ .table = &r->table,
                                                         .ps = k,
@@ -52,6 +56,7 @@ static void open_ps(struct rig *r, uint32_t k)
                                                         .node = r->ps_node[k],
                                                         .region = region,
                                                         .copies = copies,
+                                                        .pulls = pulls,
                                                         .cls = r->p.cls,
                                                         .landing_bytes = r->p.landing_bytes },
                                  &r->lane[k][i]),

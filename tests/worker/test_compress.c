@@ -256,14 +256,14 @@ Test(compress, parameters_that_cannot_be_decoded_end_the_link)
     bool ok = true;
 
     for (int i = 0; ok && i < 40; i++) {
-        for (uint32_t k = 0; k < p.nps; k++)
+        for (uint32_t k = 0; k < p.nps; k++) {
             for (uint32_t l = 0; l < p.nlanes; l++) {
                 const enum vb_st st = lane_poll(r.lane[k][l], 0);
 
                 cr_assert(st == VB_OK || st == VB_TIMEOUT);
-                memset(tp_region_base(r.ps_node[k], 2 + l), 0,
-                       1024); /* after the region of copies */
             }
+            memset(tp_region_base(r.ps_node[k], 2), 0, 1024); /* the region of pulls */
+        }
         ok = rig_progress(&r);
     }
     cr_assert(!ok);
