@@ -1,6 +1,7 @@
 #include "cmd/runs.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <jansson.h>
 #include <math.h>
 #include <signal.h>
@@ -260,7 +261,7 @@ bool run_job(const struct run_params *p, struct run_result *out)
     FILE *f = NULL;
 
     *out = (struct run_result){ 0 };
-    if (argv == NULL || err < 0 || pipe(fd) != 0 || (f = fdopen(fd[0], "r")) == NULL) {
+    if (argv == NULL || err < 0 || pipe2(fd, O_CLOEXEC) != 0 || (f = fdopen(fd[0], "r")) == NULL) {
         free_argv(argv);
         return false;
     }
