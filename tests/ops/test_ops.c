@@ -52,7 +52,7 @@ Test(ops, misfits_are_one_line_with_the_shapes)
             "matmul: the batch would not be the first dimension of the result, [batch, 784] x "
             "[batch, 784]");
     refused(b, &op_bias_add, x, v, NULL, "bias_add: columns and bias differ, [batch, 784] x [256]");
-    refused(b, &op_add, x, w, NULL, "add: shapes differ, [batch, 784] x [2, 128]");
+    refused(b, &op_add, x, w, NULL, "add: shapes do not fit, [batch, 784] x [2, 128]");
     refused(b, &op_relu_grad, x, w, NULL, "relu_grad: shapes differ, [batch, 784] x [2, 128]");
     refused(b, &op_relu, labels, NULL, NULL, "relu: input 0 is i32 where f32 is needed, [7]");
     refused(b, &op_softmax_cross_entropy, w, labels, NULL,
