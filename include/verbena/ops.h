@@ -24,13 +24,17 @@ VB_OP1(neg) VB_OP1(abs) VB_OP1(sign) VB_OP1(exp) VB_OP1(log) VB_OP1(sqrt) VB_OP1
 VB_OP1(sigmoid) VB_OP1(gelu) VB_OP1(relu) VB_OP1(floor) VB_OP1(identity)
 VB_OP2(add) VB_OP2(sub) VB_OP2(mul) VB_OP2(div) VB_OP2(maximum) VB_OP2(minimum)
 VB_OP2(equal) VB_OP2(not_equal) VB_OP2(less) VB_OP2(less_equal) VB_OP2(greater) VB_OP2(greater_equal)
+VB_OP2(pow) VB_OP2(logical_and) VB_OP2(logical_or) VB_OP1(logical_not)
 
 /* over the last dimension */
-VB_OP1(softmax) VB_OP1(log_softmax) VB_OP1(argmax)
+VB_OP1(softmax) VB_OP1(log_softmax)
 /* logits [rows, classes], labels i32 [rows]: the sum over rows */
 VB_OP2(softmax_cross_entropy)
-VB_OP2(bias_add) /* x [rows, n], b [n] */
-VB_OP2(gather)   /* table [n, ...], indices i32: rows of the table */
+VB_OP2(squared_error) /* of equal shapes: the sum of (a - b)^2 */
+VB_OP2(bias_add)      /* x [rows, n], b [n] */
+VB_OP2(gather)        /* table [n, ...], indices i32: rows of the table */
+VB_OP2(pick)          /* x [..., n], places i32 [..., k]: x at these places of its last dimension */
+VB_OP2(assert)        /* x, cond: x; a run in which not all of cond is true fails and names the node */
 /* variables: written, and given as they are then */
 VB_OP2(assign) VB_OP2(assign_add) VB_OP2(assign_sub)
 #undef VB_OP1
@@ -107,13 +111,38 @@ static inline struct vb_node *vb_cast(struct vb_graph *g, struct vb_node *x, enu
     return vb_op(g, "cast", NULL, &x, 1, attr, 1);
 }
 
-/* op: "reduce_sum", "reduce_mean", "reduce_max". axes: bit i for dimension i, 0: all. */
+/* op: "reduce_sum", "reduce_mean", "reduce_max", "reduce_min". axes: bit i for dimension i, 0: all. */
 static inline struct vb_node *vb_reduce(struct vb_graph *g, const char *op, struct vb_node *x,
                                         unsigned axes, bool keep)
 {
     const struct vb_attr attr[] = { { "axes", axes, 0 }, { "keep", keep, 0 } };
 
     return vb_op(g, op, NULL, &x, 1, attr, 2);
+}
+
+/* i32: the place of the largest along this dimension, counted from the end when it is negative. */
+static inline struct vb_node *vb_argmax(struct vb_graph *g, struct vb_node *x, int axis)
+{
+    const struct vb_attr attr[] = { { "axis", axis, 0 } };
+
+    return vb_op(g, "argmax", NULL, &x, 1, attr, 1);
+}
+
+/* i32: the places of the k largest of the last dimension, largest first; vb_pick gives the values. */
+static inline struct vb_node *vb_top_k(struct vb_graph *g, struct vb_node *x, int64_t k)
+{
+    const struct vb_attr attr[] = { { "k", k, 0 } };
+
+    return vb_op(g, "top_k", NULL, &x, 1, attr, 1);
+}
+
+/* x; each run writes a line with name, shape and the first `most` values (0: 8) on stderr. name NULL: made. */
+static inline struct vb_node *vb_print(struct vb_graph *g, const char *name, struct vb_node *x,
+                                       int64_t most)
+{
+    const struct vb_attr attr[] = { { "most", most, 0 } };
+
+    return vb_op(g, "print", name, &x, 1, attr, 1);
 }
 
 static inline struct vb_node *vb_one_hot(struct vb_graph *g, struct vb_node *indices, int64_t depth)
@@ -171,6 +200,23 @@ static inline struct vb_node *vb_slice(struct vb_graph *g, struct vb_node *x, co
         attr[rank + i] = (struct vb_attr){ name[VB_RANK_MAX + i], size[i], 0 };
     }
     return vb_op(g, "slice", NULL, &x, 1, attr, 2 * rank);
+}
+
+/* before[i] and after[i] elements of value around dimension i; the batch none. */
+static inline struct vb_node *vb_pad(struct vb_graph *g, struct vb_node *x, const int64_t *before,
+                                     const int64_t *after, double value)
+{
+    static const char *const name[] = { "before0", "before1", "before2", "before3",
+                                        "before4", "before5", "after0",  "after1",
+                                        "after2",  "after3",  "after4",  "after5" };
+    const unsigned rank = x != NULL ? vb_node_shape(x).rank : 0;
+    struct vb_attr attr[2 * VB_RANK_MAX + 1] = { { "value", 0, value } };
+
+    for (unsigned i = 0; i < rank; i++) {
+        attr[2 * i + 1] = (struct vb_attr){ name[i], before[i], 0 };
+        attr[2 * i + 2] = (struct vb_attr){ name[VB_RANK_MAX + i], after[i], 0 };
+    }
+    return vb_op(g, "pad", NULL, &x, 1, attr, 2 * rank + 1);
 }
 
 #ifdef __cplusplus

@@ -1,6 +1,6 @@
 /*
  * assign(var, x), assign_add(var, x), assign_sub(var, x) -> the variable as it is then; x has its shape. What reads the
- * variable in the same run does so before or after, in the order of nodes, unless control edges say. identity(x) -> x.
+ * variable in the same run does so before or after, in the order of nodes, unless control edges say.
  */
 #include "ops/check.h"
 #include "ops/ops.h"
@@ -57,31 +57,3 @@ static void assign_sub_run(const struct gr_node *n, const struct gr_tensor *in,
 ASSIGN(assign);
 ASSIGN(assign_add);
 ASSIGN(assign_sub);
-
-static enum vb_st identity_infer(struct gr_node *n, struct vb_err *err)
-{
-    n->dtype = n->in[0]->dtype;
-    n->shape = n->in[0]->shape;
-    return VB_OK;
-}
-
-static enum vb_st identity_grad(struct graph *g, struct gr_node *n, struct gr_node *dout,
-                                const bool *need, struct gr_node **din_out, struct vb_err *err)
-{
-    din_out[0] = dout;
-    return VB_OK;
-}
-
-static void identity_run(const struct gr_node *n, const struct gr_tensor *in, struct gr_tensor *out,
-                         struct gr_run *r)
-{
-    if (out->data != in[0].data)
-        memcpy(out->data, in[0].data, gr_elems(out->shape, 0) * gr_dtype_bytes(out->dtype));
-}
-
-const struct gr_type op_identity = { .name = "identity",
-                                     .nin = 1,
-                                     .inplace_of = 0,
-                                     .infer = identity_infer,
-                                     .grad = identity_grad,
-                                     .run = identity_run };

@@ -1,75 +1,96 @@
 /*
- * sub, mul, div, maximum, minimum (a, b) of floats; equal, not_equal, less, less_equal, greater, greater_equal (a, b) of
- * floats, to bool. Element by element with broadcasting. Where a and b are equal, maximum and minimum give their gradient
- * to a.
+ * add, sub, mul, maximum, minimum (a, b) of numbers, all of one type (whole numbers wrap around), div, pow (a, b) of floats.
+ * Element by element with broadcasting. A NaN on either side is the maximum and the minimum.
+ *
+ * Gradients: where a and b are equal, maximum and minimum give it to a. pow gives b nothing where a <= 0, and a nothing where
+ * b is 0.
  */
 #include "ops/broadcast.h"
 #include "ops/check.h"
 #include "ops/ops.h"
 
-static enum vb_st want_floats(struct gr_node *n, struct vb_err *err)
-{
-    enum vb_st st = op_want(n, 0, GR_F32, n->in[0]->shape.rank, err);
+#include "kernels/kn.h"
 
-    return st == VB_OK ? op_want(n, 1, GR_F32, n->in[1]->shape.rank, err) : st;
-}
+#include <math.h>
 
 static enum vb_st infer(struct gr_node *n, struct vb_err *err)
 {
-    const enum vb_st st = want_floats(n, err);
+    const enum vb_st st = op_same(n, 0, OP_NUMBERS, err);
+
+    return st == VB_OK ? bc_infer(n, n->in[0]->dtype, err) : st;
+}
+
+static enum vb_st infer_floats(struct gr_node *n, struct vb_err *err)
+{
+    const enum vb_st st = op_same(n, 0, 1 << GR_F32, err);
 
     return st == VB_OK ? bc_infer(n, GR_F32, err) : st;
 }
 
-static enum vb_st infer_bool(struct gr_node *n, struct vb_err *err)
-{
-    const enum vb_st st = want_floats(n, err);
-
-    return st == VB_OK ? bc_infer(n, GR_BOOL, err) : st;
-}
-
-/* One loop for each kind of row, so that each can use vectors. */
 #define ROW(name, type, expr)                                                                      \
-    static void name##_row(void *out, const void *pa, const void *pb, size_t n, size_t sa,         \
-                           size_t sb)                                                              \
+    static void name##_row(void *const *at, const size_t *step, size_t n)                          \
     {                                                                                              \
-        const float *a = pa, *b = pb;                                                              \
-        type *o = out;                                                                             \
-                                                                                                   \
-        if (sa == 1 && sb == 1)                                                                    \
-            for (size_t i = 0; i < n; i++) {                                                       \
-                const float x = a[i], y = b[i];                                                    \
-                o[i] = (type)(expr);                                                               \
-            }                                                                                      \
-        else                                                                                       \
-            for (size_t i = 0; i < n; i++) {                                                       \
-                const float x = a[i * sa], y = b[i * sb];                                          \
-                o[i] = (type)(expr);                                                               \
-            }                                                                                      \
-    }                                                                                              \
+        BC_ROW(type, type, expr)                                                                   \
+    }
+#define RUN(name)                                                                                  \
     static void name##_run(const struct gr_node *n, const struct gr_tensor *in,                    \
                            struct gr_tensor *out, struct gr_run *r)                                \
     {                                                                                              \
-        bc_run(in, out, name##_row);                                                               \
+        bc_run(n, in, out,                                                                         \
+               out->dtype == GR_F32   ? name##_f32_row                                             \
+               : out->dtype == GR_I32 ? name##_i32_row                                             \
+                                      : name##_i64_row);                                           \
     }
+/* whole: of unsigned numbers, which may overflow */
+#define NUMBERS(name, expr, whole)                                                                 \
+    ROW(name##_f32, float, expr)                                                                   \
+    ROW(name##_i32, int32_t, whole(uint32_t))                                                      \
+    ROW(name##_i64, int64_t, whole(uint64_t))
+#define SUM(type) (type) x + (type)y
+#define DIFFERENCE(type) (type) x - (type)y
+#define PRODUCT(type) (type) x *(type)y
+#define LARGER(type) x >= y ? x : y
+#define SMALLER(type) x <= y ? x : y
 
-ROW(sub, float, x - y)
-ROW(mul, float, x *y)
+NUMBERS(add, x + y, SUM)
+NUMBERS(sub, x - y, DIFFERENCE)
+NUMBERS(mul, x *y, PRODUCT)
+NUMBERS(maximum, x >= y || x != x ? x : y, LARGER)
+NUMBERS(minimum, x <= y || x != x ? x : y, SMALLER)
 ROW(div, float, x / y)
-ROW(maximum, float, x >= y ? x : y)
-ROW(minimum, float, x <= y ? x : y)
-ROW(equal, unsigned char, x == y)
-ROW(not_equal, unsigned char, x != y)
-ROW(less, unsigned char, x < y)
-ROW(less_equal, unsigned char, x <= y)
-ROW(greater, unsigned char, x > y)
-ROW(greater_equal, unsigned char, x >= y)
+ROW(pow, float, powf(x, y))
+RUN(sub)
+RUN(mul)
+RUN(maximum)
+RUN(minimum)
 
-static enum vb_st two(struct graph *g, const struct gr_type *t, struct gr_node *a,
-                      struct gr_node *b, struct gr_node **out, struct vb_err *err)
+/* In place, of equal shapes: what adds gradients up. */
+static void add_run(const struct gr_node *n, const struct gr_tensor *in, struct gr_tensor *out,
+                    struct gr_run *r)
 {
-    return gr_add(g, t, NULL, (struct gr_node *[]){ a, b }, NULL, out, err);
+    if (out->dtype == GR_F32 && out->data == in[0].data && out->data != in[1].data &&
+        gr_shape_eq(in[0].shape, in[1].shape))
+        kn_best()->add(out->data, in[1].data, gr_elems(out->shape, 0));
+    else
+        bc_run(n, in, out,
+               out->dtype == GR_F32   ? add_f32_row
+               : out->dtype == GR_I32 ? add_i32_row
+                                      : add_i64_row);
 }
+
+static void div_run(const struct gr_node *n, const struct gr_tensor *in, struct gr_tensor *out,
+                    struct gr_run *r)
+{
+    bc_run(n, in, out, div_row);
+}
+
+static void pow_run(const struct gr_node *n, const struct gr_tensor *in, struct gr_tensor *out,
+                    struct gr_run *r)
+{
+    bc_run(n, in, out, pow_row);
+}
+
+/* ---- gradients ---- */
 
 /* din = sum_to(t(a, b), in[i]) */
 static enum vb_st part(struct graph *g, struct gr_node *n, int i, const struct gr_type *t,
@@ -77,7 +98,7 @@ static enum vb_st part(struct graph *g, struct gr_node *n, int i, const struct g
                        struct vb_err *err)
 {
     struct gr_node *x = NULL;
-    const enum vb_st st = two(g, t, a, b, &x, err);
+    const enum vb_st st = op_two(g, t, a, b, &x, err);
 
     return st == VB_OK ? bc_sum_to(g, x, n->in[i], &din_out[i], err) : st;
 }
@@ -87,15 +108,22 @@ static enum vb_st negative(struct graph *g, struct gr_node **x, struct vb_err *e
     return gr_add(g, &op_neg, NULL, x, NULL, x, err);
 }
 
-static enum vb_st sub_grad(struct graph *g, struct gr_node *n, struct gr_node *dout,
+static enum vb_st add_grad(struct graph *g, struct gr_node *n, struct gr_node *dout,
                            const bool *need, struct gr_node **din_out, struct vb_err *err)
 {
     enum vb_st st = VB_OK;
 
-    if (need[0])
-        st = bc_sum_to(g, dout, n->in[0], &din_out[0], err);
-    if (st == VB_OK && need[1])
-        st = bc_sum_to(g, dout, n->in[1], &din_out[1], err);
+    for (int i = 0; i < 2 && st == VB_OK; i++)
+        if (need[i])
+            st = bc_sum_to(g, dout, n->in[i], &din_out[i], err);
+    return st;
+}
+
+static enum vb_st sub_grad(struct graph *g, struct gr_node *n, struct gr_node *dout,
+                           const bool *need, struct gr_node **din_out, struct vb_err *err)
+{
+    const enum vb_st st = add_grad(g, n, dout, need, din_out, err);
+
     return st == VB_OK && need[1] ? negative(g, &din_out[1], err) : st;
 }
 
@@ -120,10 +148,54 @@ static enum vb_st div_grad(struct graph *g, struct gr_node *n, struct gr_node *d
     if (need[0])
         st = part(g, n, 0, &op_div, dout, n->in[1], din_out, err);
     if (st == VB_OK && need[1])
-        st = two(g, &op_mul, dout, n, &x, err);
+        st = op_two(g, &op_mul, dout, n, &x, err);
     if (st == VB_OK && need[1])
         st = part(g, n, 1, &op_div, x, n->in[1], din_out, err);
     return st == VB_OK && need[1] ? negative(g, &din_out[1], err) : st;
+}
+
+/* x where t(a, 0), else 0 */
+static enum vb_st where(struct graph *g, const struct gr_type *t, struct gr_node *a,
+                        struct gr_node *x, struct gr_node **out, struct vb_err *err)
+{
+    struct gr_node *zero = NULL, *is = NULL;
+    enum vb_st st = op_zero(g, GR_F32, &zero, err);
+
+    if (st == VB_OK)
+        st = op_two(g, t, a, zero, &is, err);
+    return st == VB_OK
+               ? gr_add(g, &op_select, NULL, (struct gr_node *[]){ is, x, zero }, NULL, out, err)
+               : st;
+}
+
+/* y = a^b: dy b a^(b - 1), and dy y log a */
+static enum vb_st pow_grad(struct graph *g, struct gr_node *n, struct gr_node *dout,
+                           const bool *need, struct gr_node **din_out, struct vb_err *err)
+{
+    struct gr_node *a = n->in[0], *b = n->in[1], *x = NULL;
+    enum vb_st st = VB_OK;
+
+    if (need[0]) {
+        st = op_scaled(g, b, 1, -1, &x, err);
+        if (st == VB_OK)
+            st = op_two(g, &op_pow, a, x, &x, err);
+        if (st == VB_OK)
+            st = op_two(g, &op_mul, b, x, &x, err);
+        if (st == VB_OK)
+            st = where(g, &op_not_equal, b, x, &x, err);
+        if (st == VB_OK)
+            st = part(g, n, 0, &op_mul, dout, x, din_out, err);
+    }
+    if (st == VB_OK && need[1]) {
+        st = gr_add(g, &op_log, NULL, &a, NULL, &x, err);
+        if (st == VB_OK)
+            st = where(g, &op_greater, a, x, &x, err);
+        if (st == VB_OK)
+            st = op_two(g, &op_mul, n, x, &x, err);
+        if (st == VB_OK)
+            st = part(g, n, 1, &op_mul, dout, x, din_out, err);
+    }
+    return st;
 }
 
 /* dout where in[0] was chosen, or (i = 1) where it was not */
@@ -131,12 +203,11 @@ static enum vb_st chosen(struct graph *g, struct gr_node *n, struct gr_node *dou
                          struct gr_node **din_out, struct vb_err *err)
 {
     const struct gr_type *t = n->type == &op_maximum ? &op_greater_equal : &op_less_equal;
-    const float none = 0;
     struct gr_node *is = NULL, *zero = NULL, *x = NULL;
-    enum vb_st st = two(g, t, n->in[0], n->in[1], &is, err);
+    enum vb_st st = op_two(g, t, n->in[0], n->in[1], &is, err);
 
     if (st == VB_OK)
-        st = gr_add_constant(g, NULL, GR_F32, (struct gr_shape){ 0 }, &none, &zero, err);
+        st = op_zero(g, GR_F32, &zero, err);
     if (st == VB_OK)
         st = gr_add(g, &op_select, NULL,
                     (struct gr_node *[]){ is, i == 0 ? dout : zero, i == 0 ? zero : dout }, NULL,
@@ -155,21 +226,17 @@ static enum vb_st choice_grad(struct graph *g, struct gr_node *n, struct gr_node
     return st;
 }
 
-#define BINARY(op, infer_fn, grad_fn, place)                                                       \
+#define BINARY(op, infer_fn, grad_fn)                                                              \
     const struct gr_type op_##op = { .name = #op,                                                  \
                                      .nin = 2,                                                     \
-                                     .inplace_of = place,                                          \
+                                     .inplace_of = 0,                                              \
                                      .infer = infer_fn,                                            \
                                      .grad = grad_fn,                                              \
                                      .run = op##_run }
-BINARY(sub, infer, sub_grad, 0);
-BINARY(mul, infer, mul_grad, 0);
-BINARY(div, infer, div_grad, 0);
-BINARY(maximum, infer, choice_grad, 0);
-BINARY(minimum, infer, choice_grad, 0);
-BINARY(equal, infer_bool, NULL, -1);
-BINARY(not_equal, infer_bool, NULL, -1);
-BINARY(less, infer_bool, NULL, -1);
-BINARY(less_equal, infer_bool, NULL, -1);
-BINARY(greater, infer_bool, NULL, -1);
-BINARY(greater_equal, infer_bool, NULL, -1);
+BINARY(add, infer, add_grad);
+BINARY(sub, infer, sub_grad);
+BINARY(mul, infer, mul_grad);
+BINARY(div, infer_floats, div_grad);
+BINARY(pow, infer_floats, pow_grad);
+BINARY(maximum, infer, choice_grad);
+BINARY(minimum, infer, choice_grad);

@@ -1,48 +1,36 @@
 /*
- * gather(table [n, ...], indices i32) -> table[indices]: the shape of indices, then that of a row (an embedding);
+ * gather(table [n, ...], indices i32) -> table[indices], any type: the shape of indices, then that of a row (an embedding);
  * gather_grad(dy, indices, table): the rows of dy added where they came from. one_hot(indices i32; depth) -> floats, the last
- * dimension is depth. An index that is not in [0, n) makes the run fail. argmax(x) -> i32, over the last dimension; of
- * equal ones the first.
+ * dimension is depth. An index that is not in [0, n) makes the run fail.
  */
 #include "ops/check.h"
 #include "ops/ops.h"
 
-#include <inttypes.h>
 #include <string.h>
 
 static const char *const depth_ints[] = { "depth", NULL };
 
-/* The run fails, and says where. */
-static bool is_inside(const struct gr_node *n, const int32_t *index, size_t k, uint64_t rows,
-                      struct gr_run *r)
+/* The shape of what is gathered. */
+static enum vb_st rows_shape(const struct gr_node *n, const struct gr_shape *table,
+                             struct gr_shape *out, struct vb_err *err)
 {
-    for (size_t i = 0; i < k; i++)
-        if (index[i] < 0 || (uint64_t)index[i] >= rows) {
-            if (r->err != NULL)
-                vb_err_set(r->err, "'%s': index %zu is %" PRId32 ", not in [0, %" PRIu64 ")",
-                           n->name, i, index[i], rows);
-            r->failed = true;
-            return false;
-        }
-    return true;
+    const struct gr_shape index = n->in[1]->shape;
+    const enum vb_st st = op_want(n, 1, GR_I32, index.rank, err);
+
+    if (st != VB_OK)
+        return st;
+    if (table->rank == 0 || table->dim[0] == GR_BATCH || index.rank + table->rank - 1 > GR_RANK_MAX)
+        return op_misfit(n, "the table has no rows, or the result too many dimensions", err);
+    *out = index;
+    for (uint32_t i = 1; i < table->rank; i++)
+        out->dim[out->rank++] = table->dim[i];
+    return VB_OK;
 }
 
 static enum vb_st gather_infer(struct gr_node *n, struct vb_err *err)
 {
-    const struct gr_shape table = n->in[0]->shape, index = n->in[1]->shape;
-    enum vb_st st = op_want(n, 0, GR_F32, table.rank, err);
-
-    if (st == VB_OK)
-        st = op_want(n, 1, GR_I32, index.rank, err);
-    if (st != VB_OK)
-        return st;
-    if (table.rank == 0 || table.dim[0] == GR_BATCH || index.rank + table.rank - 1 > GR_RANK_MAX)
-        return op_misfit(n, "the table has no rows, or the result too many dimensions", err);
-    n->dtype = GR_F32;
-    n->shape = index;
-    for (uint32_t i = 1; i < table.rank; i++)
-        n->shape.dim[n->shape.rank++] = table.dim[i];
-    return VB_OK;
+    n->dtype = n->in[0]->dtype;
+    return rows_shape(n, &n->in[0]->shape, &n->shape, err);
 }
 
 static size_t row_of(const struct gr_shape *table)
@@ -57,15 +45,16 @@ static size_t row_of(const struct gr_shape *table)
 static void gather_run(const struct gr_node *n, const struct gr_tensor *in, struct gr_tensor *out,
                        struct gr_run *r)
 {
-    const size_t k = gr_elems(in[1].shape, 0), row = row_of(&in[0].shape);
+    const size_t k = gr_elems(in[1].shape, 0);
+    const size_t row = row_of(&in[0].shape) * gr_dtype_bytes(out->dtype);
     const int32_t *index = in[1].data;
-    const float *table = in[0].data;
-    float *y = out->data;
+    const char *table = in[0].data;
+    char *y = out->data;
 
-    if (!is_inside(n, index, k, in[0].shape.dim[0], r))
+    if (!op_inside(n, index, k, in[0].shape.dim[0], r))
         return;
     for (size_t i = 0; i < k; i++)
-        memcpy(y + i * row, table + (size_t)index[i] * row, row * sizeof(float));
+        memcpy(y + i * row, table + (size_t)index[i] * row, row);
 }
 
 static enum vb_st gather_back(struct graph *g, struct gr_node *n, struct gr_node *dout,
@@ -86,16 +75,16 @@ const struct gr_type op_gather = { .name = "gather",
 
 static enum vb_st gather_grad_infer(struct gr_node *n, struct vb_err *err)
 {
+    struct gr_shape rows;
     enum vb_st st = op_want(n, 0, GR_F32, n->in[0]->shape.rank, err);
 
-    if (st == VB_OK)
-        st = op_want(n, 1, GR_I32, n->in[1]->shape.rank, err);
     n->dtype = GR_F32;
     n->shape = n->in[2]->shape;
-    if (st == VB_OK &&
-        gr_elems(n->in[0]->shape, 1) != gr_elems(n->in[1]->shape, 1) * row_of(&n->shape))
-        st = op_misfit(n, "rows and indices differ", err);
-    return st;
+    if (st == VB_OK)
+        st = rows_shape(n, &n->shape, &rows, err);
+    return st == VB_OK && !gr_shape_eq(rows, n->in[0]->shape)
+               ? op_misfit(n, "the first has another shape than what was gathered", err)
+               : st;
 }
 
 /* In the order of the indices, so the bits are the same each time. */
@@ -108,7 +97,7 @@ static void gather_grad_run(const struct gr_node *n, const struct gr_tensor *in,
     float *dt = out->data;
 
     memset(dt, 0, gr_elems(out->shape, 0) * sizeof(*dt));
-    if (!is_inside(n, index, k, out->shape.dim[0], r))
+    if (!op_inside(n, index, k, out->shape.dim[0], r))
         return;
     for (size_t i = 0; i < k; i++)
         for (size_t e = 0; e < row; e++)
@@ -141,7 +130,7 @@ static void one_hot_run(const struct gr_node *n, const struct gr_tensor *in, str
     float *y = out->data;
 
     memset(y, 0, k * depth * sizeof(*y));
-    if (!is_inside(n, index, k, depth, r))
+    if (!op_inside(n, index, k, depth, r))
         return;
     for (size_t i = 0; i < k; i++)
         y[i * depth + (size_t)index[i]] = 1;
@@ -153,36 +142,3 @@ const struct gr_type op_one_hot = { .name = "one_hot",
                                     .inplace_of = -1,
                                     .infer = one_hot_infer,
                                     .run = one_hot_run };
-
-static enum vb_st argmax_infer(struct gr_node *n, struct vb_err *err)
-{
-    const struct gr_shape x = n->in[0]->shape;
-    const enum vb_st st = op_want(n, 0, GR_F32, x.rank, err);
-
-    if (st == VB_OK &&
-        (x.rank == 0 || x.dim[x.rank - 1] == GR_BATCH || x.dim[x.rank - 1] > INT32_MAX))
-        return op_misfit(n, "there is no last dimension to look along", err);
-    n->dtype = GR_I32;
-    n->shape = x;
-    n->shape.rank -= st == VB_OK;
-    return st;
-}
-
-static void argmax_run(const struct gr_node *n, const struct gr_tensor *in, struct gr_tensor *out,
-                       struct gr_run *r)
-{
-    const size_t k = gr_elems(out->shape, 0), row = in[0].shape.dim[in[0].shape.rank - 1];
-    const float *x = in[0].data;
-    int32_t *y = out->data;
-
-    for (size_t i = 0; i < k; i++, x += row) {
-        y[i] = 0;
-        for (size_t e = 1; e < row; e++)
-            if (x[e] > x[y[i]])
-                y[i] = (int32_t)e;
-    }
-}
-
-const struct gr_type op_argmax = {
-    .name = "argmax", .nin = 1, .inplace_of = -1, .infer = argmax_infer, .run = argmax_run
-};

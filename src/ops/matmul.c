@@ -42,12 +42,15 @@ static enum form form_of(const struct gr_node *n)
     return a->rank == b->rank && same_lead(a, b, a->rank - 2) ? EACH : NEITHER;
 }
 
+/* BLAS counts rows in 31 bits: leading dimensions together, of which a run may still know more. */
 static bool too_large(const struct gr_shape *s)
 {
-    for (uint32_t i = 0; i < s->rank; i++)
-        if (s->dim[i] != GR_BATCH && s->dim[i] > INT_MAX) /* what BLAS counts with */
-            return true;
-    return false;
+    const struct gr_shape rows = {
+        .rank = s->rank - 1, .dim = { s->dim[0], s->dim[1], s->dim[2], s->dim[3], s->dim[4] }
+    };
+
+    return gr_elems(rows, 1) > INT_MAX ||
+           (s->dim[s->rank - 1] != GR_BATCH && s->dim[s->rank - 1] > INT_MAX);
 }
 
 static enum vb_st inner_differs(const struct gr_node *n, struct vb_err *err)
@@ -97,7 +100,7 @@ static enum vb_st infer(struct gr_node *n, struct vb_err *err)
     n->dtype = GR_F32;
     st = infer_form(n, form, err);
     if (st == VB_OK && (too_large(&n->in[0]->shape) || too_large(&n->in[1]->shape)))
-        return op_misfit(n, "a dimension is beyond 2147483647", err);
+        return op_misfit(n, "there are more than 2147483647 rows or columns", err);
     return st;
 }
 
@@ -162,6 +165,12 @@ static void run(const struct gr_node *n, const struct gr_tensor *in, struct gr_t
     const float *a = in[0].data, *b = in[1].data;
     float *c = out->data;
 
+    if (too_large(&in[0].shape) || too_large(&in[1].shape)) {
+        if (r->err != NULL)
+            vb_err_set(r->err, "'%s': there are more than 2147483647 rows", n->name);
+        r->failed = true;
+        return;
+    }
     switch (form_of(n)) {
     case FLATTENED:
         kn_gemm(c, a, b, true, false, last(&in[0], 1), last(&in[1], 1), leading(&in[0], 1));

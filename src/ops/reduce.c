@@ -1,15 +1,18 @@
 /*
- * reduce_sum, reduce_mean, reduce_max (x; axes, keep) over the dimensions whose bits are set in axes (0: all); with keep
- * they stay as 1. Added in the order of x. Of an empty set: sum and mean 0, max -infinity. And their gradient:
+ * reduce_sum, reduce_mean, reduce_max, reduce_min (x; axes, keep) over the dimensions whose bits are set in axes (0: all);
+ * with keep they stay as 1. sum_to(x, like) -> x summed over what broadcasting like to the shape of x repeats; of like only
+ * the shape counts. Of an empty set: sum and mean 0, max -infinity, min infinity. A NaN makes all of them NaN. Gradients:
  * spread(dy, x; axes, keep, mean) -> dy at every place that was reduced to it, divided by how many where mean is set. Where
- * several are the largest each gets the gradient of max.
+ * several are the largest (least) each gets the gradient.
+ *
+ * The order of sums is fixed: a dense row as 16 sums of each 16th element, then as a tree, in blocks that are added in double;
+ * rows one after another.
  */
 #include "ops/broadcast.h"
 #include "ops/check.h"
 #include "ops/ops.h"
 
 #include <math.h>
-#include <string.h>
 
 enum { AXES, KEEP, MEAN };
 static const char *const ints[] = { "axes", "keep", NULL };
@@ -20,47 +23,99 @@ static bool is_reduced(const struct gr_node *n, uint32_t i)
     return n->attr.i[AXES] == 0 || (n->attr.i[AXES] >> i & 1) != 0;
 }
 
+/* x with 1 for each dimension that is reduced. */
+static struct gr_shape kept(const struct gr_node *n, const struct gr_shape *x)
+{
+    struct gr_shape s = *x;
+
+    for (uint32_t i = 0; i < s.rank; i++)
+        if (is_reduced(n, i))
+            s.dim[i] = 1;
+    return s;
+}
+
+/* The shape that x is reduced to. */
+static enum vb_st reduced(const struct gr_node *n, const struct gr_shape *x, struct gr_shape *out,
+                          struct vb_err *err)
+{
+    if (n->attr.i[AXES] < 0 || n->attr.i[AXES] >> x->rank != 0)
+        return op_misfit(n, "an axis is beyond the rank", err);
+    for (uint32_t i = 0; i < x->rank; i++) {
+        if (is_reduced(n, i) && n->attr.i[KEEP] == 0)
+            continue;
+        out->dim[out->rank++] = is_reduced(n, i) ? 1 : x->dim[i];
+    }
+    return VB_OK;
+}
+
 static enum vb_st infer(struct gr_node *n, struct vb_err *err)
 {
     const struct gr_shape x = n->in[0]->shape;
+    const enum vb_st st = op_want(n, 0, GR_F32, x.rank, err);
 
-    if (n->attr.i[AXES] < 0 || n->attr.i[AXES] >> x.rank != 0)
-        return op_misfit(n, "an axis is beyond the rank", err);
     n->dtype = GR_F32;
-    for (uint32_t i = 0; i < x.rank; i++) {
-        if (is_reduced(n, i) && n->attr.i[KEEP] == 0)
-            continue;
-        n->shape.dim[n->shape.rank++] = is_reduced(n, i) ? 1 : x.dim[i];
-    }
-    return op_want(n, 0, GR_F32, x.rank, err);
+    return st == VB_OK ? reduced(n, &x, &n->shape, err) : st;
 }
 
-/* Elements of the result from one index of x to the next in each dimension; 0: it is reduced. */
-static void strides(const struct gr_node *n, const struct gr_shape *x, size_t *out)
-{
-    size_t step = 1;
+enum { LANES = 16, BLOCK = 1024 };
 
-    for (uint32_t i = x->rank; i-- > 0;) {
-        out[i] = is_reduced(n, i) ? 0 : step;
-        step *= is_reduced(n, i) ? 1 : x->dim[i];
+#define ADD(y, x) ((y) + (x))
+#define GREATER(y, x) ((x) > (y) || (x) != (x) ? (x) : (y)) /* a NaN stays */
+#define LESS(y, x) ((x) < (y) || (x) != (x) ? (x) : (y))
+
+/* up to BLOCK elements of a dense row as one; and a row of x into y, one element or as many */
+#define REDUCE(name, join, none, type)                                                             \
+    static float name##_block(const float *x, size_t n)                                            \
+    {                                                                                              \
+        float lane[LANES];                                                                         \
+        size_t i = 0;                                                                              \
+                                                                                                   \
+        for (size_t k = 0; k < LANES; k++)                                                         \
+            lane[k] = none;                                                                        \
+        for (; i + LANES <= n; i += LANES)                                                         \
+            for (size_t k = 0; k < LANES; k++)                                                     \
+                lane[k] = join(lane[k], x[i + k]);                                                 \
+        for (size_t k = 0; i + k < n; k++)                                                         \
+            lane[k] = join(lane[k], x[i + k]);                                                     \
+        for (size_t half = LANES / 2; half > 0; half /= 2)                                         \
+            for (size_t k = 0; k < half; k++)                                                      \
+                lane[k] = join(lane[k], lane[k + half]);                                           \
+        return lane[0];                                                                            \
+    }                                                                                              \
+    static void name##_row(void *const *at, const size_t *step, size_t n)                          \
+    {                                                                                              \
+        const float *x = at[1];                                                                    \
+        float *y = at[0];                                                                          \
+        type all = (type)none;                                                                     \
+                                                                                                   \
+        if (step[0] != 0) {                                                                        \
+            for (size_t i = 0; i < n; i++)                                                         \
+                y[i] = join(y[i], x[i]);                                                           \
+            return;                                                                                \
+        }                                                                                          \
+        for (size_t i = 0; i < n; i += BLOCK) {                                                    \
+            const type part = (type)name##_block(x + i, VB_MIN(n - i, (size_t)BLOCK));             \
+            all = join(all, part);                                                                 \
+        }                                                                                          \
+        y[0] = join(y[0], (float)all);                                                             \
     }
-}
+REDUCE(sum, ADD, 0.0f, double)
+REDUCE(max, GREATER, -INFINITY, float)
+REDUCE(min, LESS, INFINITY, float)
 
-/* The place in the result for each element of x, in order. */
-struct cursor {
-    uint64_t index[GR_RANK_MAX];
-    size_t stride[GR_RANK_MAX], at;
-};
-
-static void step(struct cursor *c, const struct gr_shape *x)
+/* x into y, which has the shape s, with 1 or nothing where it is reduced. */
+static void reduce(const struct gr_tensor *x, struct gr_tensor *y, const struct gr_shape *s,
+                   float none, nd_row *row)
 {
-    for (uint32_t i = x->rank; i-- > 0;) {
-        c->at += c->stride[i];
-        if (++c->index[i] < x->dim[i])
-            return;
-        c->at -= c->stride[i] * x->dim[i];
-        c->index[i] = 0;
-    }
+    struct nd l = nd_over(&x->shape);
+    float *to = y->data;
+
+    for (size_t i = 0, k = gr_elems(*s, 0); i < k; i++)
+        to[i] = none;
+    nd_add(&l, s);
+    nd_add(&l, &x->shape);
+    nd_each(&l, (void *[]){ y->data, x->data }, (const size_t[]){ sizeof(float), sizeof(float) },
+            row);
 }
 
 static float counted(const struct gr_tensor *x, const struct gr_tensor *y)
@@ -70,19 +125,17 @@ static float counted(const struct gr_tensor *x, const struct gr_tensor *y)
     return n > 0 ? (float)(gr_elems(x->shape, 0) / n) : 0;
 }
 
-static void sum_run(const struct gr_node *n, const struct gr_tensor *in, struct gr_tensor *out,
-                    struct gr_run *r)
-{
-    const size_t k = gr_elems(in[0].shape, 0), m = gr_elems(out->shape, 0);
-    const float *x = in[0].data;
-    struct cursor c = { .at = 0 };
-    float *y = out->data;
-
-    strides(n, &in[0].shape, c.stride);
-    memset(y, 0, m * sizeof(*y));
-    for (size_t i = 0; i < k; i++, step(&c, &in[0].shape))
-        y[c.at] += x[i];
-}
+#define RUN(name, none)                                                                            \
+    static void name##_run(const struct gr_node *n, const struct gr_tensor *in,                    \
+                           struct gr_tensor *out, struct gr_run *r)                                \
+    {                                                                                              \
+        const struct gr_shape s = kept(n, &in[0].shape);                                           \
+                                                                                                   \
+        reduce(&in[0], out, &s, none, name##_row);                                                 \
+    }
+RUN(sum, 0)
+RUN(max, -INFINITY)
+RUN(min, INFINITY)
 
 static void mean_run(const struct gr_node *n, const struct gr_tensor *in, struct gr_tensor *out,
                      struct gr_run *r)
@@ -95,38 +148,35 @@ static void mean_run(const struct gr_node *n, const struct gr_tensor *in, struct
         y[i] /= count;
 }
 
-static void max_run(const struct gr_node *n, const struct gr_tensor *in, struct gr_tensor *out,
-                    struct gr_run *r)
-{
-    const size_t k = gr_elems(in[0].shape, 0), m = gr_elems(out->shape, 0);
-    const float *x = in[0].data;
-    struct cursor c = { .at = 0 };
-    float *y = out->data;
+/* ---- gradients ---- */
 
-    strides(n, &in[0].shape, c.stride);
-    for (size_t i = 0; i < m; i++)
-        y[i] = -INFINITY;
-    for (size_t i = 0; i < k; i++, step(&c, &in[0].shape))
-        y[c.at] = x[i] > y[c.at] || isnan(x[i]) ? x[i] : y[c.at];
+static enum vb_st spread_infer(struct gr_node *n, struct vb_err *err)
+{
+    struct gr_shape y = { 0 };
+    enum vb_st st = op_want(n, 0, GR_F32, n->in[0]->shape.rank, err);
+
+    n->dtype = GR_F32;
+    n->shape = n->in[1]->shape;
+    if (st == VB_OK)
+        st = reduced(n, &n->shape, &y, err);
+    return st == VB_OK && !gr_shape_eq(y, n->in[0]->shape)
+               ? op_misfit(n, "the second is not reduced to the shape of the first", err)
+               : st;
 }
 
 static void spread_run(const struct gr_node *n, const struct gr_tensor *in, struct gr_tensor *out,
                        struct gr_run *r)
 {
-    const float *dy = in[0].data, count = n->attr.i[MEAN] != 0 ? counted(&in[1], &in[0]) : 1;
-    struct cursor c = { .at = 0 };
-    float *dx = out->data;
+    const struct gr_shape s = kept(n, &out->shape);
+    const float count = counted(out, &in[0]);
+    struct nd l = nd_over(&out->shape);
+    float *x = out->data;
 
-    strides(n, &in[1].shape, c.stride);
-    for (size_t i = 0, k = gr_elems(out->shape, 0); i < k; i++, step(&c, &in[1].shape))
-        dx[i] = dy[c.at] / count;
-}
-
-static enum vb_st spread_infer(struct gr_node *n, struct vb_err *err)
-{
-    n->dtype = GR_F32;
-    n->shape = n->in[1]->shape;
-    return op_want(n, 0, GR_F32, n->in[0]->shape.rank, err);
+    nd_add(&l, &out->shape);
+    nd_add(&l, &s);
+    nd_copy(&l, x, in[0].data, sizeof(*x));
+    for (size_t i = 0, k = gr_elems(out->shape, 0); n->attr.i[MEAN] != 0 && i < k; i++)
+        x[i] /= count;
 }
 
 const struct gr_type op_spread = { .name = "spread",
@@ -151,26 +201,25 @@ static enum vb_st grad(struct graph *g, struct gr_node *n, struct gr_node *dout,
     return spread(g, n, dout, n->type == &op_reduce_mean, &din_out[0], err);
 }
 
-/* dy where x is the largest */
-static enum vb_st max_grad(struct graph *g, struct gr_node *n, struct gr_node *dout,
-                           const bool *need, struct gr_node **din_out, struct vb_err *err)
+/* dy where x is the largest (least), else 0 */
+static enum vb_st choice_grad(struct graph *g, struct gr_node *n, struct gr_node *dout,
+                              const bool *need, struct gr_node **din_out, struct vb_err *err)
 {
-    const float none = 0;
     struct gr_node *dy = NULL, *y = NULL, *is = NULL, *zero = NULL;
     enum vb_st st = spread(g, n, dout, false, &dy, err);
 
     if (st == VB_OK)
         st = spread(g, n, n, false, &y, err);
     if (st == VB_OK)
-        st = gr_add(g, &op_equal, NULL, (struct gr_node *[]){ n->in[0], y }, NULL, &is, err);
+        st = op_two(g, &op_equal, n->in[0], y, &is, err);
     if (st == VB_OK)
-        st = gr_add_constant(g, NULL, GR_F32, (struct gr_shape){ 0 }, &none, &zero, err);
+        st = op_zero(g, GR_F32, &zero, err);
     return st == VB_OK ? gr_add(g, &op_select, NULL, (struct gr_node *[]){ is, dy, zero }, NULL,
                                 &din_out[0], err)
                        : st;
 }
 
-#define REDUCE(op, run_fn, grad_fn)                                                                \
+#define OP(op, run_fn, grad_fn)                                                                    \
     const struct gr_type op_##op = { .name = #op,                                                  \
                                      .nin = 1,                                                     \
                                      .ints = ints,                                                 \
@@ -178,6 +227,31 @@ static enum vb_st max_grad(struct graph *g, struct gr_node *n, struct gr_node *d
                                      .infer = infer,                                               \
                                      .grad = grad_fn,                                              \
                                      .run = run_fn }
-REDUCE(reduce_sum, sum_run, grad);
-REDUCE(reduce_mean, mean_run, grad);
-REDUCE(reduce_max, max_run, max_grad);
+OP(reduce_sum, sum_run, grad);
+OP(reduce_mean, mean_run, grad);
+OP(reduce_max, max_run, choice_grad);
+OP(reduce_min, min_run, choice_grad);
+
+static enum vb_st sum_to_infer(struct gr_node *n, struct vb_err *err)
+{
+    const struct gr_shape like = n->in[1]->shape, x = n->in[0]->shape;
+    enum vb_st st = op_want(n, 0, GR_F32, x.rank, err);
+    bool fits = like.rank <= x.rank;
+
+    for (uint32_t i = 0; i < x.rank; i++)
+        fits = fits && (nd_dim(&like, i, x.rank) == 1 || nd_dim(&like, i, x.rank) == x.dim[i]);
+    n->dtype = GR_F32;
+    n->shape = like;
+    return st == VB_OK && !fits ? op_misfit(n, "the second cannot be repeated to the first", err)
+                                : st;
+}
+
+static void sum_to_run(const struct gr_node *n, const struct gr_tensor *in, struct gr_tensor *out,
+                       struct gr_run *r)
+{
+    reduce(&in[0], out, &out->shape, 0, sum_row);
+}
+
+const struct gr_type op_sum_to = {
+    .name = "sum_to", .nin = 2, .inplace_of = -1, .infer = sum_to_infer, .run = sum_to_run
+};

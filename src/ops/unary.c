@@ -63,20 +63,6 @@ RUN(tanh_grad, x *(1.0f - y * y))
 RUN(sigmoid_grad, x *y *(1.0f - y))
 RUN(gelu_grad, x *(0.5f * (1.0f + erff(y * INV_SQRT_2)) + y * INV_SQRT_2PI * expf(-0.5f * y * y)))
 
-static enum vb_st two(struct graph *g, const struct gr_type *t, struct gr_node *a,
-                      struct gr_node *b, struct gr_node **out, struct vb_err *err)
-{
-    return gr_add(g, t, NULL, (struct gr_node *[]){ a, b }, NULL, out, err);
-}
-
-static enum vb_st scaled(struct graph *g, struct gr_node *x, double factor, struct gr_node **out,
-                         struct vb_err *err)
-{
-    const struct gr_attr a = { .f = { [FACTOR] = factor } };
-
-    return gr_add(g, &op_scale, NULL, &x, &a, out, err);
-}
-
 #define GRAD(name)                                                                                 \
     static enum vb_st name##_back(struct graph *g, struct gr_node *n, struct gr_node *dout,        \
                                   const bool *need, struct gr_node **din_out, struct vb_err *err)
@@ -87,27 +73,27 @@ GRAD(neg)
 }
 GRAD(exp)
 {
-    return two(g, &op_mul, dout, n, &din_out[0], err);
+    return op_two(g, &op_mul, dout, n, &din_out[0], err);
 }
 GRAD(log)
 {
-    return two(g, &op_div, dout, X, &din_out[0], err);
+    return op_two(g, &op_div, dout, X, &din_out[0], err);
 }
 GRAD(tanh)
 {
-    return two(g, &op_tanh_grad, dout, n, &din_out[0], err);
+    return op_two(g, &op_tanh_grad, dout, n, &din_out[0], err);
 }
 GRAD(sigmoid)
 {
-    return two(g, &op_sigmoid_grad, dout, n, &din_out[0], err);
+    return op_two(g, &op_sigmoid_grad, dout, n, &din_out[0], err);
 }
 GRAD(gelu)
 {
-    return two(g, &op_gelu_grad, dout, X, &din_out[0], err);
+    return op_two(g, &op_gelu_grad, dout, X, &din_out[0], err);
 }
 GRAD(scale)
 {
-    return scaled(g, dout, n->attr.f[FACTOR], &din_out[0], err);
+    return op_scaled(g, dout, n->attr.f[FACTOR], 0, &din_out[0], err);
 }
 
 GRAD(abs)
@@ -115,23 +101,23 @@ GRAD(abs)
     struct gr_node *s = NULL;
     const enum vb_st st = gr_add(g, &op_sign, NULL, &X, NULL, &s, err);
 
-    return st == VB_OK ? two(g, &op_mul, dout, s, &din_out[0], err) : st;
+    return st == VB_OK ? op_two(g, &op_mul, dout, s, &din_out[0], err) : st;
 }
 
 GRAD(sqrt)
 {
     struct gr_node *half = NULL;
-    const enum vb_st st = scaled(g, dout, 0.5, &half, err);
+    const enum vb_st st = op_scaled(g, dout, 0.5, 0, &half, err);
 
-    return st == VB_OK ? two(g, &op_div, half, n, &din_out[0], err) : st;
+    return st == VB_OK ? op_two(g, &op_div, half, n, &din_out[0], err) : st;
 }
 
 GRAD(square)
 {
     struct gr_node *twice = NULL;
-    const enum vb_st st = scaled(g, dout, 2, &twice, err);
+    const enum vb_st st = op_scaled(g, dout, 2, 0, &twice, err);
 
-    return st == VB_OK ? two(g, &op_mul, twice, X, &din_out[0], err) : st;
+    return st == VB_OK ? op_two(g, &op_mul, twice, X, &din_out[0], err) : st;
 }
 
 #define UNARY(op, grad_fn)                                                                         \

@@ -29,7 +29,7 @@ def f(*shape):
 
 
 def t(x):
-    return torch.from_numpy(np.ascontiguousarray(x))
+    return torch.from_numpy(np.array(x, order="C"))
 
 
 for name, fn in {"neg": torch.neg, "abs": torch.abs, "exp": torch.exp, "square": torch.square, "tanh": torch.tanh,
@@ -49,7 +49,7 @@ for name, fn in {"add": torch.add, "sub": torch.sub, "mul": torch.mul, "div": to
 x = f(3, 5)
 case("softmax", torch.softmax(t(x), -1), x)
 case("log_softmax", torch.log_softmax(t(x * 20), -1), x * 20)
-case("argmax", torch.argmax(t(x), -1).to(torch.int32), x)
+case("argmax", torch.argmax(t(x), -1).to(torch.int32), x, axis=-1)
 x = f(2, 3, 4)
 for axes, keep in ((1, 0), (2, 1), (6, 0), (5, 1), (7, 0)):
     dims = tuple(i for i in range(3) if axes >> i & 1)
@@ -81,3 +81,93 @@ case("layer_norm", torch.nn.functional.layer_norm(t(x), (5,), t(gain), t(bias), 
 logits, labels = f(4, 5), np.array([1, 0, 4, 2], np.int32)
 case("softmax_cross_entropy", torch.nn.functional.cross_entropy(t(logits), t(labels).long(), reduction="sum"), logits,
      labels)
+
+# whole numbers, bool and NaN
+for dtype in (np.int32, np.int64):
+    x, y = rng.integers(-9, 9, (3, 1, 4)).astype(dtype), rng.integers(-3, 3, (2, 4)).astype(dtype)
+    for name, fn in {"add": np.add, "sub": np.subtract, "mul": np.multiply, "maximum": np.maximum, "minimum": np.minimum,
+                     "equal": np.equal, "less": np.less, "greater_equal": np.greater_equal}.items():
+        case(name, fn(x, y), x, y)
+    case("select", np.where(x > 0, x, y), x > 0, x, y)
+top = np.array([2**31 - 1, -2**31, 5], np.int32)
+case("add", top + np.int32(1), top, np.array([1], np.int32))
+case("mul", top * top, top, top)
+x, y = f(2, 3) > 0, f(3) > 0
+for name, fn in {"logical_and": np.logical_and, "logical_or": np.logical_or, "not_equal": np.not_equal}.items():
+    case(name, fn(x, y), x, y)
+case("logical_not", ~x, x)
+x, y = np.array([1, np.nan, np.nan, -np.inf], np.float32), np.array([np.nan, 2, np.nan, np.inf], np.float32)
+for name, fn in {"maximum": np.maximum, "minimum": np.minimum, "equal": np.equal, "not_equal": np.not_equal,
+                 "less_equal": np.less_equal}.items():
+    case(name, fn(x, y), x, y)
+case("reduce_max", np.float32(np.nan), np.concatenate([f(40), x]))
+case("reduce_min", np.float32(-np.inf), np.concatenate([f(40), x[:1], x[3:]]))
+case("argmax", np.int32(1), np.array([3, np.nan, 9], np.float32), axis=0)
+
+for a, b in (((2, 3), (2, 3)), ((2, 1, 3), (4, 1)), ((5,), ()), ((), ())):
+    x, y = np.abs(f(*a)) + np.float32(0.1), f(*b)
+    case("pow", torch.pow(t(x), t(y)), x, y)
+x, y = np.array([-2, 0, 0, -2], np.float32), np.array([3, 0, 2, -1], np.float32)
+case("pow", np.power(x, y), x, y)
+# rank 6 and 0, and repeating that leaves little to merge
+for a, b in (((2, 1, 3, 1, 2, 2), (3, 2, 1, 2)), ((2, 2, 1, 2, 1, 3), (1, 2, 3, 1, 2, 3)), ((), (2, 3)), ((), ())):
+    x, y = f(*a), f(*b)
+    for name, fn in {"add": torch.add, "sub": torch.sub, "mul": torch.mul, "greater": torch.gt}.items():
+        case(name, fn(t(x), t(y)), x, y)
+    cond = f(*b) > 0
+    case("select", torch.where(t(cond), t(x), t(y)), cond, x, y)
+x = f(2, 3, 1, 2, 2, 3)
+for axes in (0, 1, 32, 42, 21, 4, 63, 33):
+    dims = tuple(i for i in range(6) if axes >> i & 1 or axes == 0)
+    for name, fn in {"reduce_sum": np.sum, "reduce_mean": np.mean, "reduce_max": np.max, "reduce_min": np.min}.items():
+        case(name, fn(x.astype(np.float64), axis=dims, keepdims=axes % 2 == 0).astype(np.float32), x, axes=axes,
+             keep=int(axes % 2 == 0))
+case("reduce_sum", np.float32(4.5), np.array(4.5, np.float32))
+for perm in ((5, 4, 3, 2, 1, 0), (0, 1, 2, 3, 5, 4), (1, 0, 2, 4, 3, 5)):
+    case("transpose", x.transpose(perm), x, **{f"perm{i}": p for i, p in enumerate(perm)})
+for shape in ((16, 5), (5, 16), (17, 3), (3, 40)):  # whole tiles and what is left of them
+    x = f(*shape)
+    case("transpose", x.T, x, perm0=1, perm1=0)
+x = rng.integers(0, 99, (2, 20, 3)).astype(np.int64)
+case("transpose", x.transpose(2, 1, 0), x, perm0=2, perm1=1, perm2=0)
+x = f(2, 3, 4) > 0
+case("transpose", x.transpose(1, 2, 0), x, perm0=1, perm1=2, perm2=0)
+
+x = f(3, 2, 4)
+case("pad", np.pad(x, ((1, 0), (0, 2), (3, 1)), constant_values=-1.5), x, before0=1, after1=2, before2=3, after2=1,
+     value=-1.5)
+case("pad", np.pad(x > 0, ((0, 0), (2, 0), (0, 0)), constant_values=True), x > 0, before1=2, value=1)
+case("pad", np.pad(np.arange(3), ((2, 1),), constant_values=7), np.arange(3), before0=2, after0=1, value=7)
+x = f(2, 1, 2, 2, 1, 2)
+case("pad", np.pad(x, ((0, 0), (1, 0), (0, 0), (0, 1), (1, 1), (0, 0))), x, before1=1, after3=1, before4=1, after4=1)
+case("slice", x[:, :, 1:, :1, :, 1:], x, begin2=1, begin5=1, size0=-1, size1=-1, size2=-1, size3=1, size4=-1, size5=-1)
+x = f(2, 3, 4)
+for axis in (0, 1, 2, -1, -3):
+    case("argmax", torch.argmax(t(x), axis).to(torch.int32), x, axis=axis)
+x = f(3, 11)
+for k in (1, 4, 11):
+    values, places = torch.topk(t(x), k)
+    case("top_k", places.to(torch.int32), x, k=k)
+    case("pick", values, x, places.to(torch.int32).numpy())
+case("top_k", np.array([4, 2, 0, 1], np.int32), np.array([1, 0, 2, 0, np.nan], np.float32), k=4)
+x = f(7)
+case("gather", t(x)[t(index).long()], x, index)
+x = rng.integers(0, 99, (5, 2, 2)).astype(np.int64)
+case("gather", x[index], x, index)
+case("gather", x[3], x, np.array(3, np.int32))
+a, b = f(3, 7), f(3, 7)
+case("squared_error", torch.nn.functional.mse_loss(t(a), t(b), reduction="sum"), a, b)
+case("squared_error", np.float32(2.25), np.array(1, np.float32), np.array(-0.5, np.float32))
+x = np.array([2.7, -2.7, 0, 3e9, -3e9, 1e19, -1e19, np.nan], np.float32)
+case("cast", np.array([2, -2, 0, 2**31 - 1, -2**31, 2**31 - 1, -2**31, 0], np.int32), x, type=1)
+case("cast", x > 0, (x > 0).astype(np.int32), type=3)
+x = np.array([2**40 + 7, -2**33, 123456789, -1], np.int64)
+case("cast", x.astype(np.int32), x, type=1)
+case("cast", x.astype(np.float32), x, type=0)
+case("cast", np.array([5, -7], np.int64), np.array([5, -7], np.int32), type=2)
+for to, dtype in ((0, np.float32), (1, np.int32), (2, np.int64), (3, bool)):
+    case("cast", np.array([1, 0], dtype), np.array([True, False]), type=to)
+for da, db, ta, tb in (((4, 1), (1, 3), 0, 0), ((1, 1), (1, 1), 1, 1), ((2, 1, 2, 1, 2, 3), (2, 1, 2, 1, 3, 2), 0, 0),
+                       ((2, 1, 2, 1, 2, 3), (3, 4), 0, 0)):
+    a, b = f(*da), f(*db)
+    case("matmul", (t(a).mT if ta else t(a)) @ (t(b).mT if tb else t(b)), a, b, ta=ta, tb=tb)

@@ -85,7 +85,8 @@ static void compare(const struct golden *c, const struct vb_tensor *out)
     for (unsigned i = 0; i < c->out.n; i++) {
         const double want = c->out.v[i], got = get(out, i);
 
-        if (fabs(got - want) > 4e-6 * (1 + fabs(want))) {
+        if (got != want && !(isnan(got) && isnan(want)) &&
+            !(fabs(got - want) <= 4e-6 * (1 + fabs(want)))) {
             fprintf(stderr, "element %u: %.9g, not %.9g\n", i, got, want);
             die(c, "another value", "");
         }
@@ -158,5 +159,5 @@ int main(int argc, char **argv)
     free(line);
     free(c);
     printf("%u cases\n", done);
-    return done > 70 ? 0 : 1;
+    return done > 200 ? 0 : 1;
 }

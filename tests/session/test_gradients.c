@@ -131,7 +131,8 @@ static void check(const char *name, build *b, struct vb_shape x, struct vb_shape
 /* clang-format off */
 ONE(neg) ONE(abs) ONE(exp) ONE(log) ONE(sqrt) ONE(square) ONE(tanh) ONE(sigmoid) ONE(gelu)
 ONE(relu) ONE(identity) ONE(softmax) ONE(log_softmax)
-TWO(add) TWO(sub) TWO(mul) TWO(div) TWO(maximum) TWO(minimum) TWO(matmul) TWO(bias_add)
+TWO(add) TWO(sub) TWO(mul) TWO(div) TWO(pow) TWO(maximum) TWO(minimum) TWO(matmul) TWO(bias_add)
+TWO(squared_error)
     /* clang-format on */
 
     static const struct vb_shape none = { 0, { 0 } };
@@ -231,6 +232,10 @@ static struct vb_node *max_2(struct net *n)
 {
     return vb_reduce(n->g, "reduce_max", n->x, 4, false);
 }
+static struct vb_node *min_02(struct net *n)
+{
+    return vb_reduce(n->g, "reduce_min", n->x, 5, true);
+}
 static struct vb_node *max_0(struct net *n)
 {
     return vb_reduce(n->g, "reduce_max", n->x, 1, true);
@@ -238,14 +243,32 @@ static struct vb_node *max_0(struct net *n)
 
 Test(gradients, of_reductions)
 {
-    build *const b[] = { sum_0, sum_12, mean_1, mean_all, max_2, max_0 };
+    build *const b[] = { sum_0, sum_12, mean_1, mean_all, max_2, max_0, min_02 };
 
     for (size_t i = 0; i < sizeof(b) / sizeof(*b); i++) {
         char name[16];
 
         snprintf(name, sizeof(name), "reduction %zu", i);
         check(name, b[i], VB_SHAPE(3, 2, 4), none, true);
+        check(name, b[i], VB_SHAPE(3, 1, 2, 1, 2, 2), none, true); /* no two nearly equal */
+        check(name, b[i], VB_SHAPE(1, 1, 1), none, true);
     }
+}
+
+/* A power of what is positive, to either; of what is negative, to what is raised. */
+static struct vb_node *cubed(struct net *n)
+{
+    const float three[] = { 3, 2, -1, 0 };
+
+    return vb_pow(n->g, n->x, vb_constant(n->g, VB_F32, VB_SHAPE(4), three));
+}
+
+Test(gradients, of_powers_and_losses)
+{
+    check("pow", pow_xy, VB_SHAPE(3, 4), VB_SHAPE(3, 4), false);
+    check("pow", pow_xy, VB_SHAPE(2, 1, 3), VB_SHAPE(4, 1), false);
+    check("pow", cubed, VB_SHAPE(3, 4), none, true);
+    check("squared_error", squared_error_xy, VB_SHAPE(3, 4), VB_SHAPE(3, 4), true);
 }
 
 static struct vb_node *reshaped(struct net *n)
@@ -277,9 +300,37 @@ static struct vb_node *chosen(struct net *n)
     return vb_select(n->g, vb_greater(n->g, n->x, n->y), vb_square(n->g, n->x),
                      vb_mul(n->g, n->x, n->y));
 }
+static struct vb_node *chosen_by_row(struct net *n)
+{
+    return vb_select(n->g, vb_greater(n->g, n->y, vb_neg(n->g, n->y)), n->x, vb_square(n->g, n->y));
+}
+static struct vb_node *padded(struct net *n)
+{
+    return vb_pad(n->g, n->x, (const int64_t[]){ 1, 0, 2 }, (const int64_t[]){ 0, 3, 1 }, 5);
+}
+static struct vb_node *top_2(struct net *n)
+{
+    return vb_pick(n->g, n->x, vb_top_k(n->g, n->x, 2));
+}
+static struct vb_node *picked(struct net *n)
+{
+    const int32_t place[] = { 1, 1, 0, 2, 0, 0 }; /* one twice, and some never */
+
+    return vb_pick(n->g, n->x, vb_constant(n->g, VB_I32, VB_SHAPE(2, 3), place));
+}
+static struct vb_node *watched(struct net *n)
+{
+    return vb_assert(n->g, vb_square(n->g, n->x), vb_equal(n->g, n->x, n->x));
+}
 
 Test(gradients, of_what_moves_elements)
 {
+    check("transpose", transposed, VB_SHAPE(3, 2, 17), none, true);
+    check("pad", padded, VB_SHAPE(2, 1, 3), none, true);
+    check("top_k", top_2, VB_SHAPE(3, 5), none, true);
+    check("pick", picked, VB_SHAPE(2, 4), none, true);
+    check("assert", watched, VB_SHAPE(3, 2), none, true);
+    check("select", chosen_by_row, VB_SHAPE(3, 4), VB_SHAPE(4), true);
     check("reshape", reshaped, VB_SHAPE(4, 3), none, true);
     check("transpose", transposed, VB_SHAPE(2, 3, 4), none, true);
     check("concat", joined, VB_SHAPE(2, 3, 2), VB_SHAPE(2, 1, 2), true);

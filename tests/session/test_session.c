@@ -255,7 +255,8 @@ Test(session, a_batch_of_nothing_is_computed)
     struct vb_node *x = vb_placeholder(g, "x", VB_F32, VB_SHAPE(VB_BATCH, 3));
     struct vb_node *fetch[] = { vb_softmax(g, x), vb_reduce(g, "reduce_mean", x, 1, false),
                                 vb_add(g, x, vb_variable(g, "b", VB_SHAPE(3), NULL)),
-                                vb_transpose(g, x, (const int64_t[]){ 0, 1 }), vb_argmax(g, x) };
+                                vb_transpose(g, x, (const int64_t[]){ 0, 1 }),
+                                vb_argmax(g, x, -1) };
     struct vb_session *s = NULL;
     struct vb_tensor out[5];
     float none;
