@@ -10,7 +10,7 @@
 /* The shape of the result, of all inputs. VB_INVAL: they do not fit; err has all. */
 enum vb_st bc_infer(struct gr_node *n, enum gr_dtype dtype, struct vb_err *err);
 
-/* row: the result, whose step is 1, then the inputs, whose steps are mostly 0 or 1. */
+/* row: the result, then the inputs; steps are mostly 0 or 1. */
 void bc_run(const struct gr_node *n, const struct gr_tensor *in, struct gr_tensor *out,
             nd_row *row);
 
@@ -22,19 +22,19 @@ enum vb_st bc_sum_to(struct graph *g, struct gr_node *x, struct gr_node *like, s
 #define BC_ROW(to, type, expr)                                                                     \
     const type *a = at[1], *b = at[2];                                                             \
     to *o = at[0];                                                                                 \
-    const size_t sa = step[1], sb = step[2];                                                       \
+    const size_t so = step[0], sa = step[1], sb = step[2];                                         \
                                                                                                    \
-    if (sa == 1 && sb == 1)                                                                        \
+    if (so == 1 && sa == 1 && sb == 1)                                                             \
         for (size_t i = 0; i < n; i++) {                                                           \
             const type x = a[i], y = b[i];                                                         \
             o[i] = (to)(expr);                                                                     \
         }                                                                                          \
-    else if (sa == 1 && sb == 0)                                                                   \
+    else if (so == 1 && sa == 1 && sb == 0)                                                        \
         for (size_t i = 0; i < n; i++) {                                                           \
             const type x = a[i], y = b[0];                                                         \
             o[i] = (to)(expr);                                                                     \
         }                                                                                          \
-    else if (sa == 0 && sb == 1)                                                                   \
+    else if (so == 1 && sa == 0 && sb == 1)                                                        \
         for (size_t i = 0; i < n; i++) {                                                           \
             const type x = a[0], y = b[i];                                                         \
             o[i] = (to)(expr);                                                                     \
@@ -42,7 +42,7 @@ enum vb_st bc_sum_to(struct graph *g, struct gr_node *x, struct gr_node *like, s
     else                                                                                           \
         for (size_t i = 0; i < n; i++) {                                                           \
             const type x = a[i * sa], y = b[i * sb];                                               \
-            o[i] = (to)(expr);                                                                     \
+            o[i * so] = (to)(expr);                                                                \
         }
 
 #endif

@@ -28,27 +28,27 @@ static enum vb_st select_infer(struct gr_node *n, struct vb_err *err)
     {                                                                                              \
         const uint8_t *cond = at[1];                                                               \
         const type *a = at[2], *b = at[3];                                                         \
-        const size_t sc = step[1], sa = step[2], sb = step[3];                                     \
+        const size_t so = step[0], sc = step[1], sa = step[2], sb = step[3];                       \
         type *o = at[0];                                                                           \
                                                                                                    \
-        if (sc == 1 && sa == 1 && sb == 1)                                                         \
+        if (so == 1 && sc == 1 && sa == 1 && sb == 1)                                              \
             for (size_t i = 0; i < n; i++) {                                                       \
                 const type x = a[i], y = b[i];                                                     \
                 o[i] = cond[i] != 0 ? x : y;                                                       \
             }                                                                                      \
-        else if (sc == 1 && sa == 1 && sb == 0)                                                    \
+        else if (so == 1 && sc == 1 && sa == 1 && sb == 0)                                         \
             for (size_t i = 0; i < n; i++) {                                                       \
                 const type x = a[i], y = b[0];                                                     \
                 o[i] = cond[i] != 0 ? x : y;                                                       \
             }                                                                                      \
-        else if (sc == 1 && sa == 0 && sb == 1)                                                    \
+        else if (so == 1 && sc == 1 && sa == 0 && sb == 1)                                         \
             for (size_t i = 0; i < n; i++) {                                                       \
                 const type x = a[0], y = b[i];                                                     \
                 o[i] = cond[i] != 0 ? x : y;                                                       \
             }                                                                                      \
         else                                                                                       \
             for (size_t i = 0; i < n; i++)                                                         \
-                o[i] = cond[i * sc] != 0 ? a[i * sa] : b[i * sb];                                  \
+                o[i * so] = cond[i * sc] != 0 ? a[i * sa] : b[i * sb];                             \
     }
 SELECT(1, uint8_t)
 SELECT(4, uint32_t)

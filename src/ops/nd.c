@@ -49,7 +49,7 @@ static bool follows(const struct nd *l, const size_t *a, uint32_t b)
     return true;
 }
 
-/* The same rows in the same order with fewer dimensions, at least one. */
+/* The same with fewer dimensions, at least one. */
 static struct nd merged(const struct nd *l)
 {
     struct nd m = { .tensors = l->tensors };
@@ -106,12 +106,35 @@ static void each(const struct nd *l, void *const *data, const size_t *bytes, nd_
     while (next(l, index, at, bytes));
 }
 
+enum { SHORT = 8 };
+
+/* Rows along a longer dimension where the last is short: calls cost more than steps. */
+static void lengthen(struct nd *l)
+{
+    const uint32_t last = l->rank - 1;
+    uint32_t j = last;
+    size_t step[ND_TENSORS];
+
+    for (uint32_t i = 0; l->dim[last] < SHORT && i < last; i++)
+        if (l->dim[i] > l->dim[j])
+            j = i;
+    const uint64_t dim = l->dim[j];
+
+    l->dim[j] = l->dim[last];
+    l->dim[last] = dim;
+    memcpy(step, l->step[j], sizeof(step));
+    memcpy(l->step[j], l->step[last], sizeof(step));
+    memcpy(l->step[last], step, sizeof(step));
+}
+
 void nd_each(const struct nd *l, void *const *data, const size_t *bytes, nd_row *row)
 {
-    const struct nd m = merged(l);
+    struct nd m = merged(l);
 
-    if (!is_empty(&m))
-        each(&m, data, bytes, row);
+    if (is_empty(&m))
+        return;
+    lengthen(&m);
+    each(&m, data, bytes, row);
 }
 
 #define COPY(name, type)                                                                           \
@@ -134,7 +157,7 @@ COPY(copy_1, uint8_t)
 COPY(copy_4, uint32_t)
 COPY(copy_8, uint64_t)
 
-enum { TILE = 16 };
+enum { TILE = 8 };
 
 /* Dimension j as j / TILE where it is and TILE innermost, behind the last: a tile is read along one tensor and
  * written along the other before its cache lines are gone. */

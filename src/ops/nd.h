@@ -28,7 +28,8 @@ void nd_steps(const struct gr_shape *s, size_t *step_out);
 /* One row: n elements of each tensor, step[t] apart. The first tensor is the result. */
 typedef void nd_row(void *const *at, const size_t *step, size_t n);
 
-/* Calls row for all rows, in order of the indices; none when a dimension is 0. bytes: of an element of each tensor. */
+/* Calls row for all rows; none when a dimension is 0. A row goes along the last dimension, or a longer one; each index
+ * grows from first to last. bytes: of an element of each tensor. */
 void nd_each(const struct nd *l, void *const *data, const size_t *bytes, nd_row *row);
 /* out[...] = in[...], elements of 1, 4 or 8 bytes; l has these two tensors. */
 void nd_copy(const struct nd *l, void *out, const void *in, size_t bytes);

@@ -5,7 +5,7 @@
  * spread(dy, x; axes, keep, mean) -> dy at every place that was reduced to it, divided by how many where mean is set. Where
  * several are the largest (least) each gets the gradient.
  *
- * The order of sums is fixed: a dense row as 16 sums of each 16th element, then as a tree, in blocks that are added in double;
+ * The order of sums is fixed: a dense row as 32 sums of each 32nd element, then as a tree, in blocks that are added in double;
  * rows one after another.
  */
 #include "ops/broadcast.h"
@@ -57,11 +57,11 @@ static enum vb_st infer(struct gr_node *n, struct vb_err *err)
     return st == VB_OK ? reduced(n, &x, &n->shape, err) : st;
 }
 
-enum { LANES = 16, BLOCK = 1024 };
+enum { LANES = 32, BLOCK = 1024 };
 
 #define ADD(y, x) ((y) + (x))
-#define GREATER(y, x) ((x) > (y) || (x) != (x) ? (x) : (y)) /* a NaN stays */
-#define LESS(y, x) ((x) < (y) || (x) != (x) ? (x) : (y))
+#define GREATER(y, x) (((x) > (y)) | ((x) != (x)) ? (x) : (y)) /* a NaN stays */
+#define LESS(y, x) (((x) < (y)) | ((x) != (x)) ? (x) : (y))
 
 /* up to BLOCK elements of a dense row as one; and a row of x into y, one element or as many */
 #define REDUCE(name, join, none, type)                                                             \
@@ -88,15 +88,24 @@ enum { LANES = 16, BLOCK = 1024 };
         float *y = at[0];                                                                          \
         type all = (type)none;                                                                     \
                                                                                                    \
-        if (step[0] != 0) {                                                                        \
+        const size_t sy = step[0], sx = step[1];                                                   \
+                                                                                                   \
+        if (sy == 1 && sx == 1) {                                                                  \
             for (size_t i = 0; i < n; i++)                                                         \
                 y[i] = join(y[i], x[i]);                                                           \
             return;                                                                                \
         }                                                                                          \
-        for (size_t i = 0; i < n; i += BLOCK) {                                                    \
+        if (sy != 0) {                                                                             \
+            for (size_t i = 0; i < n; i++)                                                         \
+                y[i * sy] = join(y[i * sy], x[i * sx]);                                            \
+            return;                                                                                \
+        }                                                                                          \
+        for (size_t i = 0; sx == 1 && i < n; i += BLOCK) {                                         \
             const type part = (type)name##_block(x + i, VB_MIN(n - i, (size_t)BLOCK));             \
             all = join(all, part);                                                                 \
         }                                                                                          \
+        for (size_t i = 0; sx != 1 && i < n; i++)                                                  \
+            all = join(all, (type)x[i * sx]);                                                      \
         y[0] = join(y[0], (float)all);                                                             \
     }
 REDUCE(sum, ADD, 0.0f, double)
