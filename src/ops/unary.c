@@ -6,7 +6,7 @@
 #include "ops/check.h"
 #include "ops/ops.h"
 
-#include <math.h>
+#include "kernels/elementary.h"
 
 enum { FACTOR, OFFSET };
 static const char *const scale_reals[] = { "factor", "offset", NULL };
@@ -43,25 +43,22 @@ static enum vb_st infer_two(struct gr_node *n, struct vb_err *err)
         }                                                                                          \
     }
 
-#define INV_SQRT_2 0.70710678118654752440f
-#define INV_SQRT_2PI 0.39894228040143267794f
-
 RUN(neg, -x)
 RUN(abs, fabsf(x))
 RUN(sign, x > 0.0f ? 1.0f : x < 0.0f ? -1.0f : 0.0f)
-RUN(exp, expf(x))
+RUN(exp, kn_exp(x))
 RUN(log, logf(x))
 RUN(sqrt, sqrtf(x))
 RUN(square, x *x)
-RUN(tanh, tanhf(x))
-RUN(sigmoid, 1.0f / (1.0f + expf(-x)))
-RUN(gelu, 0.5f * x * (1.0f + erff(x * INV_SQRT_2)))
+RUN(tanh, kn_tanh(x))
+RUN(sigmoid, kn_sigmoid(x))
+RUN(gelu, x *kn_normal_cdf(x))
 RUN(floor, floorf(x))
 RUN(scale, x *(float)n->attr.f[FACTOR] + (float)n->attr.f[OFFSET])
 /* x: the gradient from above, y: what the comment at the top says */
 RUN(tanh_grad, x *(1.0f - y * y))
 RUN(sigmoid_grad, x *y *(1.0f - y))
-RUN(gelu_grad, x *(0.5f * (1.0f + erff(y * INV_SQRT_2)) + y * INV_SQRT_2PI * expf(-0.5f * y * y)))
+RUN(gelu_grad, x *(kn_normal_cdf(y) + y * kn_normal(y)))
 
 #define GRAD(name)                                                                                 \
     static enum vb_st name##_back(struct graph *g, struct gr_node *n, struct gr_node *dout,        \
