@@ -60,8 +60,8 @@ static enum vb_st infer(struct gr_node *n, struct vb_err *err)
 enum { LANES = 32, BLOCK = 1024 };
 
 #define ADD(y, x) ((y) + (x))
-#define GREATER(y, x) (((x) > (y)) | ((x) != (x)) ? (x) : (y)) /* a NaN stays */
-#define LESS(y, x) (((x) < (y)) | ((x) != (x)) ? (x) : (y))
+#define GREATER(y, x) ((((x) > (y)) | ((x) != (x))) != 0 ? (x) : (y)) /* a NaN stays */
+#define LESS(y, x) ((((x) < (y)) | ((x) != (x))) != 0 ? (x) : (y))
 
 /* up to BLOCK elements of a dense row as one; and a row of x into y, one element or as many */
 #define REDUCE(name, join, none, type)                                                             \

@@ -141,6 +141,34 @@ Test(shapes, a_row_of_a_batch_is_what_it_gives_alone_and_no_rows_give_none)
     vb_graph_free(r.g);
 }
 
+/* What is computed only for an op is overwritten by it, where it can work in place: run one at a time, since equal nodes
+ * become one and have several readers. */
+Test(shapes, an_op_that_takes_the_place_of_its_input_gives_the_same_bits)
+{
+    struct rows r = rows_new(), own = r;
+    struct vb_node *out[128], *in_place[128];
+    struct vb_tensor all[128], one;
+    struct vb_session *s = NULL, *t = NULL;
+    const unsigned n = row_ops(&r, out);
+
+    own.x = vb_scale(r.g, r.x, 1, 0);
+    own.y = vb_scale(r.g, r.y, 1, 0);
+    own.i = vb_add(r.g, r.i, vb_cast(r.g, vb_scale(r.g, r.x, 0, 0), VB_I32));
+    own.b = vb_logical_not(r.g, vb_logical_not(r.g, r.b));
+    cr_assert_eq(row_ops(&own, in_place), n);
+    cr_assert_eq(vb_session_open(NULL, r.g, &s, NULL), VB_OK);
+    cr_assert_eq(vb_session_open(NULL, r.g, &t, NULL), VB_OK);
+    run(s, &r, 0, ROWS, out, n, all);
+    for (unsigned k = 0; k < n; k++) {
+        run(t, &r, 0, ROWS, &in_place[k], 1, &one);
+        cr_assert(memcmp(all[k].data, one.data, bytes_of(&one)) == 0, "%s",
+                  vb_node_name(in_place[k]));
+    }
+    vb_session_close(s);
+    vb_session_close(t);
+    vb_graph_free(r.g);
+}
+
 /* Sums over more than a block, in each place, against sums in double; twice the same bits. */
 Test(shapes, large_reductions_are_exact_enough_and_the_same_each_time)
 {
