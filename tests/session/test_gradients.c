@@ -262,9 +262,17 @@ static struct vb_node *cubed(struct net *n)
 
     return vb_pow(n->g, n->x, vb_constant(n->g, VB_F32, VB_SHAPE(4), three));
 }
+/* Powers of 0 are 0 around any exponent above 0. */
+static struct vb_node *raised(struct net *n)
+{
+    const float base[] = { 2, 0, 0.5f, 0 };
+
+    return vb_pow(n->g, vb_constant(n->g, VB_F32, VB_SHAPE(4), base), n->x);
+}
 
 Test(gradients, of_powers_and_losses)
 {
+    check("pow", raised, VB_SHAPE(3, 4), none, false);
     check("pow", pow_xy, VB_SHAPE(3, 4), VB_SHAPE(3, 4), false);
     check("pow", pow_xy, VB_SHAPE(2, 1, 3), VB_SHAPE(4, 1), false);
     check("pow", cubed, VB_SHAPE(3, 4), none, true);
