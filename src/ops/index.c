@@ -116,10 +116,12 @@ static enum vb_st one_hot_infer(struct gr_node *n, struct vb_err *err)
 
     n->dtype = GR_F32;
     n->shape = n->in[0]->shape;
-    if (st == VB_OK && (n->attr.i[0] <= 0 || n->shape.rank == GR_RANK_MAX))
+    if (st != VB_OK)
+        return st;
+    if (n->attr.i[0] <= 0 || n->shape.rank == GR_RANK_MAX)
         return op_misfit(n, "depth is not positive, or there are too many dimensions", err);
     n->shape.dim[n->shape.rank++] = (uint64_t)n->attr.i[0];
-    return st;
+    return VB_OK;
 }
 
 static void one_hot_run(const struct gr_node *n, const struct gr_tensor *in, struct gr_tensor *out,

@@ -87,6 +87,8 @@ static enum vb_st grad_infer(struct gr_node *n, struct vb_err *err)
     n->dtype = GR_F32;
     n->shape = n->in[1]->shape;
     if (st == VB_OK)
+        st = op_want(n, 0, GR_F32, n->shape.rank, err);
+    if (st == VB_OK)
         st = want_col(n, 2, &n->shape, err);
     return st == VB_OK && !gr_shape_eq(n->in[0]->shape, n->shape)
                ? op_misfit(n, "shapes differ", err)

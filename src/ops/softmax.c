@@ -21,8 +21,10 @@ static enum vb_st infer(struct gr_node *n, struct vb_err *err)
 
 static enum vb_st infer_two(struct gr_node *n, struct vb_err *err)
 {
-    const enum vb_st st = infer(n, err);
+    enum vb_st st = infer(n, err);
 
+    if (st == VB_OK)
+        st = op_want(n, 1, GR_F32, n->shape.rank, err);
     return st == VB_OK && !gr_shape_eq(n->shape, n->in[1]->shape)
                ? op_misfit(n, "shapes differ", err)
                : st;

@@ -1,6 +1,6 @@
 /*
  * softmax_cross_entropy(logits [rows, classes], labels i32 [rows]) -> scalar, the sum over rows of
- * -log softmax(logits)[label]. Labels lie in [0, classes): whoever feeds them has checked.
+ * -log softmax(logits)[label]. A label that is not in [0, classes) makes the run fail.
  */
 #include "ops/check.h"
 #include "ops/ops.h"
@@ -34,7 +34,8 @@ static enum vb_st grad(struct graph *g, struct gr_node *n, struct gr_node *dout,
 static void run(const struct gr_node *n, const struct gr_tensor *in, struct gr_tensor *out,
                 struct gr_run *r)
 {
-    kn_softmax_xent(out->data, in[0].data, in[1].data, in[0].shape.dim[0], in[0].shape.dim[1]);
+    if (op_inside(n, in[1].data, in[0].shape.dim[0], in[0].shape.dim[1], r))
+        kn_softmax_xent(out->data, in[0].data, in[1].data, in[0].shape.dim[0], in[0].shape.dim[1]);
 }
 
 const struct gr_type op_softmax_cross_entropy = {

@@ -25,8 +25,9 @@ static enum vb_st infer(struct gr_node *n, struct vb_err *err)
 static void run(const struct gr_node *n, const struct gr_tensor *in, struct gr_tensor *out,
                 struct gr_run *r)
 {
-    kn_softmax_xent_grad(out->data, in[0].data, in[1].data, *(const float *)in[2].data,
-                         in[0].shape.dim[0], in[0].shape.dim[1]);
+    if (op_inside(n, in[1].data, in[0].shape.dim[0], in[0].shape.dim[1], r))
+        kn_softmax_xent_grad(out->data, in[0].data, in[1].data, *(const float *)in[2].data,
+                             in[0].shape.dim[0], in[0].shape.dim[1]);
 }
 
 const struct gr_type op_softmax_cross_entropy_grad = {
