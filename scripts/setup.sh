@@ -1,7 +1,7 @@
 # Sourced by quickstart and check: the Debian packages that verbena needs, and how they get here.
 
 packages_build=(gcc libc6-dev meson ninja-build pkg-config libucx-dev libibverbs-dev librdmacm-dev libopenblas-dev
-    libyaml-dev libjansson-dev libisal-dev libsodium-dev zlib1g-dev)
+    libdnnl-dev libyaml-dev libjansson-dev libisal-dev libsodium-dev zlib1g-dev)
 packages_data=(dataset-fashion-mnist)
 packages_check=(git libcriterion-dev clang libclang-rt-14-dev clang-format python3 iproute2)
 # a machine with RDMA: tests/rdma

@@ -31,7 +31,7 @@ VB_OP1(softmax) VB_OP1(log_softmax)
 /* logits [rows, classes], labels i32 [rows]: the sum over rows */
 VB_OP2(softmax_cross_entropy)
 VB_OP2(squared_error) /* of equal shapes: the sum of (a - b)^2 */
-VB_OP2(bias_add)      /* x [rows, n], b [n] */
+VB_OP2(bias_add)      /* x [..., n], b [n] */
 VB_OP2(gather)        /* table [n, ...], indices i32: rows of the table */
 VB_OP2(pick)          /* x [..., n], places i32 [..., k]: x at these places of its last dimension */
 VB_OP2(assert)        /* x, cond: x; a run in which not all of cond is true fails and names the node */
@@ -134,6 +134,52 @@ static inline struct vb_node *vb_top_k(struct vb_graph *g, struct vb_node *x, in
     const struct vb_attr attr[] = { { "k", k, 0 } };
 
     return vb_op(g, "top_k", NULL, &x, 1, attr, 1);
+}
+
+/* Over images [rows, height, width, channels]; zeros are the defaults. What lies around the image is before and after it,
+ * in height and width, fewer than the window has; or what same needs: results of ceil(size / stride). */
+struct vb_window {
+    int64_t size[2];   /* of pools; a convolution's is that of its weights */
+    int64_t stride[2]; /* 0: 1, of pools the size */
+    bool same;
+    int64_t before[2], after[2];
+};
+
+static inline struct vb_node *vb_windowed(struct vb_graph *g, const char *op,
+                                          struct vb_node *const *in, unsigned nin,
+                                          const struct vb_window *w)
+{
+    const struct vb_attr attr[] = {
+        { "stride_h", w->stride[0], 0 }, { "stride_w", w->stride[1], 0 },
+        { "same", w->same, 0 },          { "top", w->before[0], 0 },
+        { "bottom", w->after[0], 0 },    { "left", w->before[1], 0 },
+        { "right", w->after[1], 0 },     { "size_h", w->size[0], 0 },
+        { "size_w", w->size[1], 0 }
+    };
+
+    return vb_op(g, op, NULL, in, nin, attr, nin == 1 ? 9 : 7);
+}
+
+/* weights [height, width, channels of x, channels of the result] */
+static inline struct vb_node *vb_conv2d(struct vb_graph *g, struct vb_node *x,
+                                        struct vb_node *weights, struct vb_window w)
+{
+    struct vb_node *in[] = { x, weights };
+
+    return vb_windowed(g, "conv2d", in, 2, &w);
+}
+
+static inline struct vb_node *vb_max_pool2d(struct vb_graph *g, struct vb_node *x,
+                                            struct vb_window w)
+{
+    return vb_windowed(g, "max_pool2d", &x, 1, &w);
+}
+
+/* Of what lies inside the image. */
+static inline struct vb_node *vb_avg_pool2d(struct vb_graph *g, struct vb_node *x,
+                                            struct vb_window w)
+{
+    return vb_windowed(g, "avg_pool2d", &x, 1, &w);
 }
 
 /* x; each run writes a line with name, shape and the first `most` values (0: 8) on stderr. name NULL: made. */

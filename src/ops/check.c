@@ -90,6 +90,13 @@ bool op_inside(const struct gr_node *n, const int32_t *index, size_t k, uint64_t
     return true;
 }
 
+void op_fail(const struct gr_node *n, struct gr_run *r, const char *why)
+{
+    if (r->err != NULL)
+        vb_err_set(r->err, "'%s': %s", n->name, why);
+    r->failed = true;
+}
+
 void op_pass(const struct gr_tensor *in, struct gr_tensor *out)
 {
     const size_t bytes = gr_elems(out->shape, 0) * gr_dtype_bytes(out->dtype);

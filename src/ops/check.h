@@ -29,6 +29,8 @@ enum vb_st op_zero(struct graph *g, enum gr_dtype dtype, struct gr_node **out, s
 /* false: index[0..k) is not all in [0, rows); the run has failed, and says where. */
 bool op_inside(const struct gr_node *n, const int32_t *index, size_t k, uint64_t rows,
                struct gr_run *r);
+/* The run has failed: "'conv1': <why>". */
+void op_fail(const struct gr_node *n, struct gr_run *r, const char *why);
 /* The output is the input: copied unless it has taken its place. */
 void op_pass(const struct gr_tensor *in, struct gr_tensor *out);
 

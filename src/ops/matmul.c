@@ -166,9 +166,7 @@ static void run(const struct gr_node *n, const struct gr_tensor *in, struct gr_t
     float *c = out->data;
 
     if (too_large(&in[0].shape) || too_large(&in[1].shape)) {
-        if (r->err != NULL)
-            vb_err_set(r->err, "'%s': there are more than 2147483647 rows", n->name);
-        r->failed = true;
+        op_fail(n, r, "there are more than 2147483647 rows");
         return;
     }
     switch (form_of(n)) {

@@ -11,11 +11,12 @@
 
 /* clang-format off */
 extern const struct gr_type
-    op_abs, op_add, op_argmax, op_assert, op_assign, op_assign_add, op_assign_sub, op_bias_add,
-    op_cast, op_col_sum, op_concat, op_div, op_dropout, op_equal, op_exp, op_floor, op_gather,
+    op_abs, op_add, op_argmax, op_assert, op_assign, op_assign_add, op_assign_sub, op_avg_pool2d,
+    op_avg_pool2d_grad, op_bias_add,
+    op_cast, op_col_sum, op_concat, op_conv2d, op_conv2d_grad_w, op_conv2d_grad_x, op_div, op_dropout, op_equal, op_exp, op_floor, op_gather,
     op_gather_grad, op_gelu, op_gelu_grad, op_greater, op_greater_equal, op_identity,
     op_layer_norm, op_layer_norm_grad, op_less, op_less_equal, op_log, op_log_softmax,
-    op_log_softmax_grad, op_logical_and, op_logical_not, op_logical_or, op_matmul, op_maximum,
+    op_log_softmax_grad, op_logical_and, op_logical_not, op_logical_or, op_matmul, op_max_pool2d, op_max_pool2d_grad, op_maximum,
     op_minimum, op_mul, op_neg, op_not_equal, op_one_hot, op_pad, op_pick, op_pick_grad, op_pow,
     op_print, op_random_normal, op_random_uniform, op_reduce_max, op_reduce_mean, op_reduce_min,
     op_reduce_sum, op_relu, op_relu_grad, op_reshape, op_scale, op_select, op_sigmoid,

@@ -7,6 +7,7 @@
 #define LOG_MOD "worker"
 #include "base/clock.h"
 #include "base/log.h"
+#include "kernels/conv.h"
 #include "kernels/kn.h"
 #include "transport/wake.h"
 #include "worker/task.h"
@@ -264,6 +265,7 @@ enum vb_exit wk_run(const struct wk_params *p)
     t.chief = t.worker == 0;
     t.nmicro = p->virtual_workers / t.nworkers;
     kn_gemm_threads(VB_MAX(p->threads, 1u));
+    kn_conv_threads(VB_MAX(p->threads, 1u));
     enum vb_st st = set_up(&t);
 
     if (st == VB_OK)

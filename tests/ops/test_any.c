@@ -11,13 +11,14 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { TAKEN = 300, TRIALS = 100000, NODES = 96, ELEMS_MAX = 20000, GUARD = 64 };
+enum { TAKEN = 300, TRIALS = 300000, NODES = 96, ELEMS_MAX = 20000, GUARD = 64 };
 
 struct trial {
     struct graph *g;
     struct vb_err err;
     uint64_t seed, at; /* random numbers: which are used */
     uint64_t batch;
+    uint32_t rank;     /* of most inputs; 0: any */
     void *data[NODES]; /* by id */
 };
 
@@ -42,6 +43,8 @@ static struct gr_node *any_leaf(struct trial *t, const struct gr_node *like)
     struct gr_node *n = NULL;
     char name[16];
 
+    if (t->rank > 0 && draw(t, 8) != 0)
+        s.rank = t->rank;
     for (uint32_t i = 0; i < s.rank; i++)
         s.dim[i] = dims[draw(t, VB_ARRAY_LEN(dims))];
     if (s.rank > 0 && draw(t, 3) == 0)
@@ -187,6 +190,8 @@ static bool try_one(const struct gr_type *type, uint64_t seed)
     uint32_t nin = type->nin;
     bool taken;
 
+    if (type->ints != NULL && strcmp(type->ints[0], "stride_h") == 0)
+        t.rank = 4; /* images */
     cr_assert_eq(gr_new(&t.g), VB_OK);
     if (type->nin_max > nin)
         nin += (uint32_t)draw(&t, type->nin_max - nin + 1);
@@ -194,7 +199,9 @@ static bool try_one(const struct gr_type *type, uint64_t seed)
         in[i] =
             i > 0 && draw(&t, 4) == 0 ? in[i - 1] : any_leaf(&t, i > 0 ? in[draw(&t, i)] : NULL);
     for (int i = 0; i < GR_INTS_MAX; i++)
-        a.i[i] = draw(&t, 2) == 0 ? 0 : any_number(&t);
+        a.i[i] = draw(&t, 2) == 0                   ? 0
+                 : t.rank == 0 || draw(&t, 20) == 0 ? any_number(&t)
+                                                    : (int64_t)draw(&t, 5);
     for (int i = 0; i < GR_REALS_MAX; i++)
         a.f[i] = (double)draw(&t, 4) / 4;
     taken = gr_add_n(t.g, type, NULL, in, nin, &a, &n, &t.err) == VB_OK;

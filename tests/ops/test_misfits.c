@@ -27,8 +27,8 @@ static struct gr_node *leaf(struct graph *g, const char *name, enum gr_dtype typ
     struct vb_err err;
 
     cr_assert_eq(gr_add_placeholder(g, name, type,
-                                    (struct gr_shape){ rank, { a == B ? GR_BATCH : a, b, c } }, &n,
-                                    &err),
+                                    (struct gr_shape){ rank, { a == B ? GR_BATCH : a, b, c, 2 } },
+                                    &n, &err),
                  VB_OK);
     return n;
 }
@@ -72,7 +72,8 @@ Test(misfits, are_one_line_with_the_shapes)
     struct gr_node *x = leaf(g, "x", GR_F32, 2, B, 6, 0), *v = leaf(g, "v", GR_F32, 1, 5, 0, 0),
                    *w = leaf(g, "w", GR_F32, 3, 2, 3, 4), *i = leaf(g, "i", GR_I32, 2, 2, 3, 0),
                    *b = leaf(g, "b", GR_BOOL, 1, 3, 0, 0), *r = leaf(g, "r", GR_F32, 1, B, 0, 0),
-                   *c = leaf(g, "c", GR_F32, 3, 2, 3, 1),
+                   *c = leaf(g, "c", GR_F32, 3, 2, 3, 1), *p = leaf(g, "p", GR_F32, 4, B, 5, 5),
+                   *k = leaf(g, "k", GR_F32, 4, 3, 3, 2),
                    *none = leaf(g, "none", GR_F32, 0, 1, 0, 0);
     const struct bad bad[] = {
         { "mul", { x, v }, NONE, "mul: shapes do not fit, [batch, 6] x [5]" },
@@ -114,7 +115,7 @@ Test(misfits, are_one_line_with_the_shapes)
         { "pad",
           { v },
           { "after0", INT64_MAX },
-          "pad 'pad_8': [9223372036854775812] has more elements than can be counted" },
+          "pad 'pad_12': [9223372036854775812] has more elements than can be counted" },
         { "concat",
           { v, v },
           { "axis", 1 },
@@ -159,10 +160,37 @@ Test(misfits, are_one_line_with_the_shapes)
           { c, r },
           NONE,
           "add: the batch would not be the first dimension of the result, [2, 3, 1] x [batch]" },
+        { "conv2d",
+          { p, w },
+          NONE,
+          "conv2d: input 1 has rank 3 where 4 is needed, [batch, 5, 5, 2] x [2, 3, 4]" },
+        { "conv2d",
+          { p, leaf(g, "k3", GR_F32, 4, 3, 3, 3) },
+          NONE,
+          "conv2d: channels of images and weights differ, [batch, 5, 5, 2] x [3, 3, 3, 2]" },
+        { "conv2d",
+          { p, k },
+          { "top", 3 },
+          "conv2d: what lies around is not in [0, size of the window), [batch, 5, 5, 2] x [3, 3, "
+          "2, 2]" },
+        { "conv2d",
+          { p, k },
+          { "stride_w", -1 },
+          "conv2d: a stride is not in [0, 2147483647], [batch, 5, 5, 2] x [3, 3, 2, 2]" },
+        { "conv2d",
+          { p, leaf(g, "k6", GR_F32, 4, 6, 1, 2) },
+          NONE,
+          "conv2d: the window is larger than what it moves over, [batch, 5, 5, 2] x [6, 1, 2, 2]" },
+        { "max_pool2d",
+          { p },
+          NONE,
+          "max_pool2d: image and window are not in [1, 2147483647], [batch, 5, 5, 2]" },
+        { "bias_add", { v, v }, NONE, "bias_add: input 0 has rank 1 where 2 is needed, [5] x [5]" },
+        { "bias_add", { p, v }, NONE, "bias_add: columns and bias differ, [batch, 5, 5, 2] x [5]" },
         { "matmul", { w, x }, NONE, "matmul: inner sizes differ, [2, 3, 4] x [batch, 6]" },
     };
 
-    for (size_t k = 0; k < VB_ARRAY_LEN(bad); k++)
-        check(g, &bad[k]);
+    for (size_t nth = 0; nth < VB_ARRAY_LEN(bad); nth++)
+        check(g, &bad[nth]);
     gr_free(g);
 }

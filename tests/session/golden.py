@@ -171,3 +171,58 @@ for da, db, ta, tb in (((4, 1), (1, 3), 0, 0), ((1, 1), (1, 1), 1, 1), ((2, 1, 2
                        ((2, 1, 2, 1, 2, 3), (3, 4), 0, 0)):
     a, b = f(*da), f(*db)
     case("matmul", (t(a).mT if ta else t(a)) @ (t(b).mT if tb else t(b)), a, b, ta=ta, tb=tb)
+
+# images [rows, height, width, channels]; PyTorch has channels first, and pads both sides equally
+F = torch.nn.functional
+
+
+def around(x, size, stride, pads, fill):
+    """x [rows, channels, h, w] with what lies around it; pads None: as `same` has it"""
+    if pads is None:
+        pads = []
+        for n, k, s in zip(x.shape[2:], size, stride):
+            need = max((-(-n // s) - 1) * s + k - n, 0)
+            pads += [need // 2, need - need // 2]
+    top, bottom, left, right = pads
+    return F.pad(x, (left, right, top, bottom), value=fill)
+
+
+def last(x):
+    return x.permute(0, 2, 3, 1).contiguous()
+
+
+def placed(stride, pads):
+    a = {"stride_h": stride[0], "stride_w": stride[1]}
+    return dict(a, same=1) if pads is None else dict(a, **dict(zip(("top", "bottom", "left", "right"), pads)))
+
+
+for shape, k, out, stride, pads in (((2, 5, 4, 3), (3, 3), 2, (1, 1), (0, 0, 0, 0)), ((1, 5, 5, 1), (3, 3), 4, (1, 1), None),
+                                    ((2, 6, 5, 2), (3, 2), 3, (2, 2), None), ((1, 4, 6, 2), (2, 3), 2, (1, 3), (1, 0, 2, 1)),
+                                    ((2, 3, 3, 4), (1, 1), 5, (1, 1), None), ((1, 3, 4, 2), (3, 4), 2, (1, 1), (0, 0, 0, 0)),
+                                    ((2, 5, 5, 2), (2, 2), 2, (3, 3), None)):
+    x, w = f(*shape), f(*k, shape[3], out)
+    tx, tw = t(x).double().requires_grad_(), t(w).double().requires_grad_()
+    y = last(F.conv2d(around(tx.permute(0, 3, 1, 2), k, stride, pads, 0), tw.permute(3, 2, 0, 1), stride=stride))
+    case("conv2d", y.detach().float(), x, w, **placed(stride, pads))
+    dy = f(*y.shape)
+    y.backward(t(dy).double())
+    at = dict(placed(stride, pads), size_h=k[0], size_w=k[1], in_h=shape[1], in_w=shape[2])
+    case("conv2d_grad_x", tx.grad.float(), dy, w, **at)
+    case("conv2d_grad_w", tw.grad.float(), x, dy, **at)
+for shape, k, stride, pads in (((2, 4, 6, 3), (2, 2), (2, 2), (0, 0, 0, 0)), ((1, 5, 5, 2), (3, 2), (1, 2), None),
+                               ((2, 4, 5, 2), (3, 3), (2, 1), (1, 2, 0, 1)), ((1, 2, 1, 70), (3, 3), (3, 3), None)):
+    x = f(*shape)
+    tx = t(x).double().requires_grad_()
+    first = tx.permute(0, 3, 1, 2)
+    most = last(F.max_pool2d(around(first, k, stride, pads, -np.inf), k, stride))
+    inside = last(F.avg_pool2d(around(torch.ones_like(first), k, stride, pads, 0), k, stride))
+    mean = last(F.avg_pool2d(around(first, k, stride, pads, 0), k, stride)) / inside
+    dy = f(*most.shape)
+    at = dict(placed(stride, pads), size_h=k[0], size_w=k[1])
+    case("max_pool2d", most.detach().float(), x, **at)
+    case("avg_pool2d", mean.detach().float(), x, **at)
+    case("max_pool2d_grad", torch.autograd.grad(most, tx, t(dy).double())[0].float(), dy, x, **at)
+    case("avg_pool2d_grad", torch.autograd.grad(mean, tx, t(dy).double())[0].float(), dy, **at, in_h=shape[1], in_w=shape[2])
+x = f(2, 3, 2, 4)
+case("bias_add", t(x) + t(x[0, 0, 0]), x, x[0, 0, 0])
+case("col_sum", t(x).double().sum((0, 1, 2)).float(), x)

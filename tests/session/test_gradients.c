@@ -255,6 +255,43 @@ Test(gradients, of_reductions)
     }
 }
 
+static struct vb_node *conv_same(struct net *n)
+{
+    return vb_conv2d(n->g, n->x, n->y, (struct vb_window){ .same = true, .stride = { 2, 1 } });
+}
+static struct vb_node *conv_placed(struct net *n)
+{
+    return vb_conv2d(n->g, n->x, n->y, (struct vb_window){ .before = { 1, 0 }, .after = { 0, 1 } });
+}
+static struct vb_node *most(struct net *n)
+{
+    return vb_max_pool2d(n->g, n->x, (struct vb_window){ .size = { 2, 2 } });
+}
+static struct vb_node *most_overlapping(struct net *n)
+{
+    return vb_max_pool2d(n->g, n->x,
+                         (struct vb_window){ .size = { 3, 2 }, .stride = { 1, 2 }, .same = true });
+}
+static struct vb_node *mean_of(struct net *n)
+{
+    return vb_avg_pool2d(n->g, n->x,
+                         (struct vb_window){ .size = { 2, 3 }, .stride = { 1, 1 }, .same = true });
+}
+static struct vb_node *biased(struct net *n)
+{
+    return vb_bias_add(n->g, n->x, n->y);
+}
+
+Test(gradients, of_windows_over_images)
+{
+    check("conv2d", conv_same, VB_SHAPE(2, 5, 4, 3), VB_SHAPE(3, 2, 3, 2), true);
+    check("conv2d", conv_placed, VB_SHAPE(2, 3, 4, 1), VB_SHAPE(2, 3, 1, 4), true);
+    check("max_pool2d", most, VB_SHAPE(2, 4, 5, 3), none, true);
+    check("max_pool2d", most_overlapping, VB_SHAPE(1, 4, 5, 2), none, true);
+    check("avg_pool2d", mean_of, VB_SHAPE(2, 3, 4, 2), none, true);
+    check("bias_add", biased, VB_SHAPE(2, 2, 3, 4), VB_SHAPE(4), true);
+}
+
 /* A power of what is positive, to either; of what is negative, to what is raised. */
 static struct vb_node *cubed(struct net *n)
 {
