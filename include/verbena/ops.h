@@ -28,8 +28,9 @@ VB_OP2(pow) VB_OP2(logical_and) VB_OP2(logical_or) VB_OP1(logical_not)
 
 /* over the last dimension */
 VB_OP1(softmax) VB_OP1(log_softmax)
-/* logits [rows, classes], labels i32 [rows]: the sum over rows */
+/* logits [..., classes], labels i32 [...]: the sum over rows */
 VB_OP2(softmax_cross_entropy)
+VB_OP2(sigmoid_cross_entropy) /* logits, targets in [0, 1]: the sum over elements */
 VB_OP2(squared_error) /* of equal shapes: the sum of (a - b)^2 */
 VB_OP2(bias_add)      /* x [..., n], b [n] */
 VB_OP2(gather)        /* table [n, ...], indices i32: rows of the table */
@@ -54,6 +55,19 @@ VB_OP2(assign) VB_OP2(assign_add) VB_OP2(assign_sub)
 static inline struct vb_node *vb_matmul(struct vb_graph *g, struct vb_node *a, struct vb_node *b)
 {
     return vb_matmul_t(g, a, b, false, false);
+}
+
+/* q [..., n, d], k [..., m, d], v [..., m, e], leading dimensions equal: softmax(q k^T / sqrt(d)) v (Vaswani et al. 2017).
+ * causal: the last row of q sees all of k, each before it one fewer. */
+static inline struct vb_node *vb_attention(struct vb_graph *g, struct vb_node *q, struct vb_node *k,
+                                           struct vb_node *v, bool causal)
+{
+    const struct vb_shape s = q != NULL ? vb_node_shape(q) : (struct vb_shape){ 0, { 0 } };
+    const int64_t dim = s.rank > 0 ? (int64_t)s.dim[s.rank - 1] : 0;
+    const struct vb_attr attr[] = { { "causal", causal, 0 }, { "dim", dim, 0 } };
+    struct vb_node *score = vb_matmul_t(g, q, k, false, true);
+
+    return vb_matmul(g, vb_op(g, "softmax", NULL, &score, 1, attr, 2), v);
 }
 
 /* Over the last dimension, then times gain and plus bias, each as long as it. */

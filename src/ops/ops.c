@@ -67,6 +67,7 @@ const struct gr_type *const op_all[] = {
     &op_scale,
     &op_select,
     &op_sigmoid,
+    &op_sigmoid_cross_entropy,
     &op_sigmoid_grad,
     &op_sign,
     &op_slice,

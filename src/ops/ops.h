@@ -20,7 +20,7 @@ extern const struct gr_type
     op_minimum, op_mul, op_neg, op_not_equal, op_one_hot, op_pad, op_pick, op_pick_grad, op_pow,
     op_print, op_random_normal, op_random_uniform, op_reduce_max, op_reduce_mean, op_reduce_min,
     op_reduce_sum, op_relu, op_relu_grad, op_reshape, op_scale, op_select, op_sigmoid,
-    op_sigmoid_grad, op_sign, op_slice, op_softmax, op_softmax_cross_entropy,
+    op_sigmoid_cross_entropy, op_sigmoid_grad, op_sign, op_slice, op_softmax, op_softmax_cross_entropy,
     op_softmax_cross_entropy_grad, op_softmax_grad, op_spread, op_sqrt, op_square,
     op_squared_error, op_sub, op_sum_to, op_tanh, op_tanh_grad, op_top_k, op_transpose;
 /* clang-format on */

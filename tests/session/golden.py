@@ -226,3 +226,19 @@ for shape, k, stride, pads in (((2, 4, 6, 3), (2, 2), (2, 2), (0, 0, 0, 0)), ((1
 x = f(2, 3, 2, 4)
 case("bias_add", t(x) + t(x[0, 0, 0]), x, x[0, 0, 0])
 case("col_sum", t(x).double().sum((0, 1, 2)).float(), x)
+
+for n, m, causal in ((3, 3, 1), (4, 4, 0), (2, 5, 1), (1, 40, 1), (3, 35, 1)):
+    x = f(2, n, m)
+    keep = torch.ones(n, m, dtype=torch.bool).tril(m - n) if causal else torch.ones(n, m, dtype=torch.bool)
+    case("softmax", torch.softmax(torch.where(keep, t(x) / 8**0.5, -torch.inf), -1), x, causal=causal, dim=8)
+x = f(2, 37)
+case("softmax", torch.softmax(t(x), -1), x)
+case("log_softmax", torch.log_softmax(t(x), -1), x)
+for shape in ((2, 3, 5), (7,), (1, 2, 2, 3)):
+    logits, labels = f(*shape), rng.integers(0, shape[-1], shape[:-1]).astype(np.int32)
+    case("softmax_cross_entropy", F.cross_entropy(t(logits).reshape(-1, shape[-1]), t(labels).long().reshape(-1),
+                                                  reduction="sum"), logits, labels)
+x, target = f(3, 4), (f(3, 4) > 0).astype(np.float32)
+x[0] = (40, -40, 0, 100)
+case("sigmoid_cross_entropy", F.binary_cross_entropy_with_logits(t(x), t(target), reduction="sum"), x, target)
+case("sigmoid_cross_entropy", F.binary_cross_entropy_with_logits(t(x), t(target) / 3, reduction="sum"), x, target / 3)

@@ -132,7 +132,7 @@ static void check(const char *name, build *b, struct vb_shape x, struct vb_shape
 ONE(neg) ONE(abs) ONE(exp) ONE(log) ONE(sqrt) ONE(square) ONE(tanh) ONE(sigmoid) ONE(gelu)
 ONE(relu) ONE(identity) ONE(softmax) ONE(log_softmax)
 TWO(add) TWO(sub) TWO(mul) TWO(div) TWO(pow) TWO(maximum) TWO(minimum) TWO(matmul) TWO(bias_add)
-TWO(squared_error)
+TWO(squared_error) TWO(sigmoid_cross_entropy)
     /* clang-format on */
 
     static const struct vb_shape none = { 0, { 0 } };
@@ -307,6 +307,20 @@ static struct vb_node *raised(struct net *n)
     return vb_pow(n->g, vb_constant(n->g, VB_F32, VB_SHAPE(4), base), n->x);
 }
 
+static struct vb_node *classified(struct net *n)
+{
+    return vb_softmax_cross_entropy(n->g, n->x,
+                                    vb_reshape(n->g, n->index, 2, (const int64_t[]){ 2, 2 }));
+}
+static struct vb_node *attended(struct net *n)
+{
+    return vb_attention(n->g, n->x, n->y, vb_square(n->g, n->y), false);
+}
+static struct vb_node *attended_before(struct net *n)
+{
+    return vb_attention(n->g, n->x, n->y, vb_square(n->g, n->y), true);
+}
+
 Test(gradients, of_powers_and_losses)
 {
     check("pow", raised, VB_SHAPE(3, 4), none, false);
@@ -314,6 +328,11 @@ Test(gradients, of_powers_and_losses)
     check("pow", pow_xy, VB_SHAPE(2, 1, 3), VB_SHAPE(4, 1), false);
     check("pow", cubed, VB_SHAPE(3, 4), none, true);
     check("squared_error", squared_error_xy, VB_SHAPE(3, 4), VB_SHAPE(3, 4), true);
+    check("sigmoid_cross_entropy", sigmoid_cross_entropy_xy, VB_SHAPE(3, 4), VB_SHAPE(3, 4), true);
+    check("softmax_cross_entropy", classified, VB_SHAPE(2, 2, 5), none, true);
+    check("attention", attended, VB_SHAPE(2, 1, 3, 4), VB_SHAPE(2, 1, 3, 4), true);
+    check("attention", attended_before, VB_SHAPE(2, 3, 4), VB_SHAPE(2, 3, 4), true);
+    check("attention", attended_before, VB_SHAPE(1, 2, 4), VB_SHAPE(1, 5, 4), true);
 }
 
 static struct vb_node *reshaped(struct net *n)
