@@ -279,6 +279,47 @@ static inline struct vb_node *vb_pad(struct vb_graph *g, struct vb_node *x, cons
     return vb_op(g, "pad", NULL, &x, 1, attr, 2 * rank + 1);
 }
 
+/* What an optimizer of a job is called without apply_, and its settings; schedule: 0 constant, 1 step, 2 cosine, 3 rsqrt. */
+struct vb_optimizer {
+    const char *op; /* "apply_adam" */
+    double rate, beta1, beta2, eps, weight_decay, clip, gamma, floor, beta, l1, l2;
+    int64_t schedule, warmup, every;
+};
+
+/* A step of the variable; its state: further variables like it, 0 to 2 of them, zero at first (docs/ops.md). gradient: a sum over
+ * so many samples; step from 1; both scalars, as is rate, which may be NULL. Gives the variable as it is then. */
+static inline struct vb_node *vb_apply(struct vb_graph *g, const struct vb_optimizer *o,
+                                       struct vb_node *variable, struct vb_node *const *state,
+                                       unsigned nstate, struct vb_node *gradient,
+                                       struct vb_node *samples, struct vb_node *step,
+                                       struct vb_node *rate)
+{
+    const struct vb_attr attr[] = { { "rate", 0, o->rate },
+                                    { "beta1", 0, o->beta1 },
+                                    { "beta2", 0, o->beta2 },
+                                    { "eps", 0, o->eps },
+                                    { "weight_decay", 0, o->weight_decay },
+                                    { "clip", 0, o->clip },
+                                    { "gamma", 0, o->gamma },
+                                    { "floor", 0, o->floor },
+                                    { "beta", 0, o->beta },
+                                    { "l1", 0, o->l1 },
+                                    { "l2", 0, o->l2 },
+                                    { "schedule", o->schedule, 0 },
+                                    { "warmup", o->warmup, 0 },
+                                    { "every", o->every, 0 } };
+    struct vb_node *in[VB_IN_MAX] = { variable };
+    unsigned n = 1;
+
+    for (unsigned i = 0; i < nstate && i < 2; i++)
+        in[n++] = state[i];
+    in[n++] = gradient;
+    in[n++] = samples;
+    in[n++] = step;
+    in[n] = rate;
+    return vb_op(g, o->op, NULL, in, rate != NULL ? n + 1 : n, attr, 14);
+}
+
 #ifdef __cplusplus
 }
 #endif

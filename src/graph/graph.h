@@ -16,7 +16,7 @@
 #include <stdint.h>
 
 enum { GR_RANK_MAX = 6, GR_IN_MAX = 8, GR_NAME_MAX = 64, GR_SHAPE_TEXT = 144 };
-enum { GR_INTS_MAX = 16, GR_REALS_MAX = 4, GR_DEVICE_MAX = 64 };
+enum { GR_INTS_MAX = 16, GR_REALS_MAX = 12, GR_DEVICE_MAX = 64 };
 #define GR_BATCH UINT64_MAX /* a dimension known only in a run */
 
 enum gr_dtype { GR_F32, GR_I32, GR_I64, GR_BOOL, GR_DTYPES }; /* bool: a byte, 0 or 1 */
@@ -61,7 +61,8 @@ struct gr_type {
     /* The output may take the place of this input, when no other input and no later node reads it;
      * -1: never. */
     int inplace_of;
-    bool writes; /* in[0] is a variable, which is written; the output is that variable's memory */
+    /* The first so many inputs are variables that are written; the output is the memory of the first. */
+    uint32_t writes;
 
     /* From n->type, n->in, n->attr: fills n->dtype and n->shape. VB_INVAL: they do not fit; err
      * says why in one line with the shapes. */

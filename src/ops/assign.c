@@ -50,7 +50,7 @@ static void assign_sub_run(const struct gr_node *n, const struct gr_tensor *in,
     const struct gr_type op_##op = { .name = #op,                                                  \
                                      .nin = 2,                                                     \
                                      .stateful = true,                                             \
-                                     .writes = true,                                               \
+                                     .writes = 1,                                                  \
                                      .inplace_of = -1,                                             \
                                      .infer = infer,                                               \
                                      .run = op##_run }

@@ -124,6 +124,27 @@ static bool run_into(struct trial *t, const struct gr_node *n, void **out_data, 
     return !r.failed;
 }
 
+/* Small inputs of ops that write variables: those, and scalars behind what they are made of. */
+static struct gr_node *any_input(struct trial *t, const struct gr_type *type,
+                                 struct gr_node *const *in, uint32_t i)
+{
+    struct gr_node *n = NULL;
+    char name[16];
+
+    snprintf(name, sizeof(name), "input%u", i);
+    if (type->writes > 0 && i > 0 && in[0]->type == &gr_variable && draw(t, 8) != 0) {
+        if (i < type->writes)
+            cr_assert_eq(gr_add_variable(t->g, name, in[0]->shape, &n, &t->err), VB_OK);
+        else
+            cr_assert_eq(gr_add_placeholder(
+                             t->g, name, i > type->writes ? (enum gr_dtype)draw(t, 3) : GR_F32,
+                             i > type->writes ? (struct gr_shape){ 0 } : in[0]->shape, &n, &t->err),
+                         VB_OK);
+        return n;
+    }
+    return i > 0 && draw(t, 4) == 0 ? in[i - 1] : any_leaf(t, i > 0 ? in[draw(t, i)] : NULL);
+}
+
 /* false: it failed. */
 static bool run_node(struct trial *t, const struct gr_node *n)
 {
@@ -196,8 +217,7 @@ static bool try_one(const struct gr_type *type, uint64_t seed)
     if (type->nin_max > nin)
         nin += (uint32_t)draw(&t, type->nin_max - nin + 1);
     for (uint32_t i = 0; i < nin; i++)
-        in[i] =
-            i > 0 && draw(&t, 4) == 0 ? in[i - 1] : any_leaf(&t, i > 0 ? in[draw(&t, i)] : NULL);
+        in[i] = any_input(&t, type, in, i);
     for (int i = 0; i < GR_INTS_MAX; i++)
         a.i[i] = draw(&t, 2) == 0                   ? 0
                  : t.rank == 0 || draw(&t, 20) == 0 ? any_number(&t)
