@@ -80,6 +80,18 @@ static inline struct vb_node *vb_layer_norm(struct vb_graph *g, struct vb_node *
     return vb_op(g, "layer_norm", NULL, in, 3, attr, 1);
 }
 
+/* Over all rows of each column of x [..., n]; mean and variance [n]: given, or both NULL: those of x. */
+static inline struct vb_node *vb_batch_norm(struct vb_graph *g, struct vb_node *x,
+                                            struct vb_node *gain, struct vb_node *bias,
+                                            struct vb_node *mean, struct vb_node *variance,
+                                            double eps)
+{
+    struct vb_node *in[] = { x, gain, bias, mean, variance };
+    const struct vb_attr attr[] = { { "eps", 0, eps } };
+
+    return vb_op(g, "batch_norm", NULL, in, mean != NULL || variance != NULL ? 5 : 3, attr, 1);
+}
+
 /* Each element is 0 with the probability rate, else divided by 1 - rate; other ones in each run. */
 static inline struct vb_node *vb_dropout(struct vb_graph *g, struct vb_node *x, double rate,
                                          int64_t seed)
@@ -318,6 +330,13 @@ static inline struct vb_node *vb_apply(struct vb_graph *g, const struct vb_optim
     in[n++] = step;
     in[n] = rate;
     return vb_op(g, o->op, NULL, in, rate != NULL ? n + 1 : n, attr, 14);
+}
+
+/* A moving average: variable += share * (x - variable). */
+static inline struct vb_node *vb_moving(struct vb_graph *g, struct vb_node *variable,
+                                        struct vb_node *x, double share)
+{
+    return vb_assign_add(g, variable, vb_scale(g, vb_sub(g, x, variable), share, 0));
 }
 
 #ifdef __cplusplus

@@ -21,6 +21,8 @@ const struct gr_type *const op_all[] = {
     &op_assign_sub,
     &op_avg_pool2d,
     &op_avg_pool2d_grad,
+    &op_batch_norm,
+    &op_batch_norm_grad,
     &op_bias_add,
     &op_cast,
     &op_col_sum,

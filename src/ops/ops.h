@@ -13,7 +13,7 @@
 extern const struct gr_type
     op_abs, op_add, op_apply_adagrad, op_apply_adam, op_apply_adamw, op_apply_ftrl, op_apply_lamb, op_apply_momentum, op_apply_nesterov, op_apply_rmsprop, op_apply_sgd,
     op_argmax, op_assert, op_assign, op_assign_add, op_assign_sub, op_avg_pool2d,
-    op_avg_pool2d_grad, op_bias_add,
+    op_avg_pool2d_grad, op_batch_norm, op_batch_norm_grad, op_bias_add,
     op_cast, op_col_sum, op_concat, op_conv2d, op_conv2d_grad_w, op_conv2d_grad_x, op_div, op_dropout, op_equal, op_exp, op_floor, op_gather,
     op_gather_grad, op_gelu, op_gelu_grad, op_greater, op_greater_equal, op_identity,
     op_layer_norm, op_layer_norm_grad, op_less, op_less_equal, op_log, op_log_softmax,

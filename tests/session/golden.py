@@ -242,3 +242,16 @@ x, target = f(3, 4), (f(3, 4) > 0).astype(np.float32)
 x[0] = (40, -40, 0, 100)
 case("sigmoid_cross_entropy", F.binary_cross_entropy_with_logits(t(x), t(target), reduction="sum"), x, target)
 case("sigmoid_cross_entropy", F.binary_cross_entropy_with_logits(t(x), t(target) / 3, reduction="sum"), x, target / 3)
+
+for shape in ((7, 3), (2, 3, 2, 4), (1, 2)):
+    n = shape[-1]
+    x, gain, bias, mean, var, dy = f(*shape), f(n), f(n), f(n), np.abs(f(n)), f(*shape)
+    tx, tg = t(x).double().requires_grad_(), t(gain).double()
+    rows = tx.reshape(-1, n) if len(x) > 1 else torch.cat([tx, tx])  # PyTorch wants more than one row
+    y = F.batch_norm(rows, None, None, tg, t(bias).double(), True, 0.1, 1e-3)[:x.size // n].reshape(shape)
+    case("batch_norm", y.detach().float(), x, gain, bias, eps=1e-3)
+    if len(x) > 1:
+        case("batch_norm_grad", torch.autograd.grad(y, tx, t(dy).double())[0].float(), dy, x, gain, eps=1e-3)
+    y = F.batch_norm(tx.reshape(-1, n), t(mean).double(), t(var).double(), tg, t(bias).double(), False, 0, 1e-3)
+    case("batch_norm", y.detach().reshape(shape).float(), x, gain, bias, mean, var, eps=1e-3)
+    case("batch_norm_grad", torch.autograd.grad(y, tx, t(dy).double().reshape(-1, n))[0].float(), dy, x, gain, mean, var, eps=1e-3)

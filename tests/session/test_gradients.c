@@ -199,8 +199,24 @@ static struct vb_node *normed(struct net *n)
     return vb_layer_norm(n->g, n->x, n->y, vb_square(n->g, n->y), 1e-3);
 }
 
+static struct vb_node *batch_normed(struct net *n)
+{
+    return vb_batch_norm(n->g, n->x, n->y, vb_square(n->g, n->y), NULL, NULL, 1e-3);
+}
+static struct vb_node *normed_as_given(struct net *n)
+{
+    const float mean[] = { 0.5f, -1, 0 }, variance[] = { 2, 0.5f, 1 };
+
+    return vb_batch_norm(n->g, n->x, n->y, vb_square(n->g, n->y),
+                         vb_constant(n->g, VB_F32, VB_SHAPE(3), mean),
+                         vb_constant(n->g, VB_F32, VB_SHAPE(3), variance), 1e-3);
+}
+
 Test(gradients, of_products)
 {
+    check("batch_norm", batch_normed, VB_SHAPE(6, 3), VB_SHAPE(3), true);
+    check("batch_norm", batch_normed, VB_SHAPE(2, 2, 3, 3), VB_SHAPE(3), true);
+    check("batch_norm", normed_as_given, VB_SHAPE(4, 3), VB_SHAPE(3), true);
     check("matmul", matmul_xy, VB_SHAPE(3, 4), VB_SHAPE(4, 2), true);
     check("matmul of rows", matmul_xy, VB_SHAPE(2, 3, 4), VB_SHAPE(4, 2), true);
     check("matmul of rows", matmul_tb, VB_SHAPE(2, 3, 4), VB_SHAPE(2, 4), true);
