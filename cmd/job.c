@@ -118,11 +118,6 @@ static const struct opt job_opts[] = {
 };
 /* clang-format on */
 
-static const struct opt dense_opts[] = {
-    { "units", OPT_U64, NULL, "N", "outputs", 1, 1 << 24,
-      .offset = offsetof(struct job_layer, units) },
-};
-
 enum vb_st job_init(struct job *j)
 {
     *j = (struct job){ .own.opts = &j->opts };
@@ -134,11 +129,10 @@ void job_fini(struct job *j)
 {
     opt_fini(&j->opts);
     free(j->path);
-    free(j->layer);
+    free(j->model);
     job_free_classes(j);
     j->path = NULL;
-    j->layer = NULL;
-    j->nlayers = 0;
+    j->model = NULL;
 }
 
 enum vb_st job_fail(const struct job *j, const char *key, struct vb_err *err, const char *fmt, ...)
@@ -152,82 +146,6 @@ enum vb_st job_fail(const struct job *j, const char *key, struct vb_err *err, co
     opt_where(&j->opts, (size_t)opt_find(&j->opts, key), where, sizeof(where));
     vb_err_set(err, "%s: %.300s", where, text);
     return VB_INVAL;
-}
-
-static const struct model_layer_type *find_layer(const char *name)
-{
-    const struct model_layer_type *t;
-
-    for (size_t i = 0; (t = model_layer_type(i)) != NULL; i++)
-        if (strcmp(t->name, name) == 0)
-            return t;
-    return NULL;
-}
-
-static enum vb_st unknown_layer(struct yaml_file *f, const yaml_node_t *node, struct vb_err *err)
-{
-    struct opt_guess g = { .word = yaml_text(node) };
-    const struct model_layer_type *t;
-    char names[256] = "";
-
-    for (size_t i = 0; (t = model_layer_type(i)) != NULL; i++) {
-        opt_guess_try(&g, t->name);
-        snprintf(names + strlen(names), sizeof(names) - strlen(names), "%s%s", i > 0 ? ", " : "",
-                 t->name);
-    }
-    if (g.best != NULL)
-        return yaml_fail(f, yaml_line(node), err,
-                         "model: unknown layer '%.60s'; did you mean '%s'?", g.word, g.best);
-    return yaml_fail(f, yaml_line(node), err, "model: unknown layer '%.60s'; there are %s", g.word,
-                     names);
-}
-
-/* "dense: 256" or "dense: {units: 256}" */
-static enum vb_st read_units(struct yaml_file *f, const yaml_node_t *value, struct job_layer *l,
-                             struct vb_err *err)
-{
-    struct opt_set set;
-    const struct yaml_schema schema = { .set = &set };
-    enum vb_st st = opt_init(&set, "", dense_opts, VB_ARRAY_LEN(dense_opts), l);
-
-    if (st == VB_OK && yaml_text(value) != NULL)
-        st = yaml_put(f, value, &set, 0, err);
-    else if (st == VB_OK)
-        st = yaml_walk(f, value, &schema, err);
-    if (st == VB_OK && l->units == 0)
-        st = yaml_fail(f, yaml_line(value), err,
-                       "model: dense needs units, as in {dense: {units: 256}}");
-    return st;
-}
-
-static enum vb_st read_layer(struct yaml_file *f, const yaml_node_t *item, void *arg,
-                             struct vb_err *err)
-{
-    struct job *j = arg;
-    const yaml_node_t *key = item, *value = NULL;
-
-    if (yaml_text(item) == NULL && !yaml_single(f, item, &key, &value))
-        return yaml_fail(f, yaml_line(item), err,
-                         "model: a layer is a name (relu) or a name with settings (dense: 256)");
-    if (yaml_text(key) == NULL)
-        return yaml_fail(f, yaml_line(key), err, "model: the name of a layer must be a word");
-    const struct model_layer_type *type = find_layer(yaml_text(key));
-    if (type == NULL)
-        return unknown_layer(f, key, err);
-    if (type->has_units && value == NULL)
-        return yaml_fail(f, yaml_line(item), err, "model: %s needs units, as in {%s: 256}",
-                         type->name, type->name);
-    if (!type->has_units && value != NULL)
-        return yaml_fail(f, yaml_line(item), err, "model: %s has no settings", type->name);
-    if (j->nlayers == JOB_LAYERS_MAX)
-        return yaml_fail(f, yaml_line(item), err, "model: more than %d layers", JOB_LAYERS_MAX);
-
-    struct job_layer *l = &j->layer[j->nlayers];
-    *l = (struct job_layer){ .line = yaml_line(item) };
-    snprintf(l->type, sizeof(l->type), "%s", type->name);
-    const enum vb_st st = type->has_units ? read_units(f, value, l, err) : VB_OK;
-    j->nlayers += st == VB_OK;
-    return st;
 }
 
 /* Paths in the file are relative to the file, those of options and environment to where we are. */
@@ -270,9 +188,15 @@ static enum vb_st prepare(struct job *j, const char *path, struct vb_err *err)
 {
     vb_err_set(err, "%.300s: out of memory", path);
     j->path = strdup(path);
-    j->layer = calloc(JOB_LAYERS_MAX, sizeof(*j->layer));
+    j->model = calloc(1, sizeof(*j->model));
     j->opts.file = j->path;
-    return j->path != NULL && j->layer != NULL ? VB_OK : VB_NOMEM;
+    return j->path != NULL && j->model != NULL ? VB_OK : VB_NOMEM;
+}
+
+static enum vb_st read_layer(struct yaml_file *f, const yaml_node_t *item, void *arg,
+                             struct vb_err *err)
+{
+    return job_read_layer(f, item, ((struct job *)arg)->model, err);
 }
 
 static enum vb_st lay(struct job *j, struct yaml_file *f, struct vb_err *err)
@@ -281,7 +205,7 @@ static enum vb_st lay(struct job *j, struct yaml_file *f, struct vb_err *err)
     const struct yaml_schema schema = { &j->opts, list, VB_ARRAY_LEN(list), j };
     enum vb_st st = yaml_walk(f, NULL, &schema, err);
 
-    if (st == VB_OK && j->nlayers == 0) {
+    if (st == VB_OK && j->model->nlayers == 0) {
         vb_err_set(err, "%.200s: model: is missing or has no layer", j->path);
         st = VB_INVAL;
     }
@@ -331,9 +255,8 @@ char *job_canonical(const struct job *j)
     for (unsigned k = 0; k <= j->nclasses; k++)
         job_print_class(out, job_class(j, k));
     fprintf(out, "samples %" PRIu64 " %" PRIu64 " of %" PRIu64 "\n", j->found.train_samples,
-            j->found.test_samples, j->found.features);
-    for (unsigned i = 0; i < j->nlayers; i++)
-        fprintf(out, "layer %s %" PRIu64 "\n", j->layer[i].type, j->layer[i].units);
+            j->found.test_samples, model_input_elems(&j->found.input));
+    job_print_model(out, j->model);
     const bool ok = ferror(out) == 0;
     if (fclose(out) != 0 || !ok) {
         free(text);

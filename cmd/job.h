@@ -12,13 +12,15 @@
 #include "ps/lane.h"
 #include "verbena/status.h"
 #include "worker/jitter.h"
+#include "worker/model.h"
 
 enum { JOB_LAYERS_MAX = 256 };
 
-struct job_layer {
-    char type[32];  /* "dense" */
-    uint64_t units; /* dense */
-    unsigned line;  /* in the file, for messages */
+/* The list of layers. */
+struct job_model {
+    unsigned nlayers;
+    struct model_layer layer[JOB_LAYERS_MAX];
+    unsigned line[JOB_LAYERS_MAX]; /* in the file, for messages */
 };
 
 /* What may differ from class to class of variables. */
@@ -38,8 +40,7 @@ struct job_class {
 
 struct job {
     char *path; /* the file, for messages */
-    unsigned nlayers;
-    struct job_layer *layer;
+    struct job_model *model;
     struct {
         unsigned format;                   /* 0: idx */
         char *train_images, *train_labels; /* resolved against the file's folder */
@@ -63,7 +64,8 @@ struct job {
     unsigned jitter;      /* enum jitter */
     bool json;
     struct { /* by job_check, from the data files */
-        uint64_t features, train_samples, test_samples;
+        struct model_input input;
+        uint64_t train_samples, test_samples;
     } found;
     struct opt_set opts; /* where each value came from */
 };
@@ -89,6 +91,15 @@ static inline uint64_t job_virtual_workers(const struct job *j)
 /* Text of everything that must be equal in all tasks, without ways of showing and paths. (threads is in
  * the chunk table, as lanes.) gives: free. NULL: no memory. */
 char *job_canonical(const struct job *j);
+
+/* job_model.c */
+/* One item of the list `model`; arg: a struct job_model. */
+VB_MUST_CHECK enum vb_st job_read_layer(struct yaml_file *f, const yaml_node_t *item, void *arg,
+                                        struct vb_err *err);
+void job_print_model(FILE *out, const struct job_model *m);
+/* What job_print_model has written, or what is in its place: hostile. m is zeroed before. */
+VB_MUST_CHECK enum vb_st job_parse_model(struct job_model *m, const char *name, const char *text,
+                                         size_t bytes, struct vb_err *err);
 
 /* job_class.c */
 /* One item of the list `classes`; arg: the job. */

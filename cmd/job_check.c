@@ -164,7 +164,7 @@ static enum vb_st check_model(const struct job *j, uint64_t *outputs_out, struct
 
     if (st != VB_OK)
         vb_err_set(err, "%.200s:%u: model: %.250s", j->path,
-                   j->layer[VB_MIN(s.bad_layer, j->nlayers - 1)].line, why.text);
+                   j->model->line[VB_MIN(s.bad_layer, j->model->nlayers - 1)], why.text);
     else if (lane_norms(s.cls, &s.table) > CTL_NORM_MAX)
         st = job_fail(j, "optimizer.name", err, "lamb takes at most %d variables, here are %u",
                       CTL_NORM_MAX / 2, s.table.nvars);
@@ -237,7 +237,8 @@ static enum vb_st check_train(struct job *j, struct idx *images, uint64_t *outpu
     if (st != VB_OK)
         return st;
     j->found.train_samples = images->dim[0];
-    j->found.features = images->bytes / images->dim[0];
+    j->found.input = (struct model_input){ .dtype = GR_F32, .rank = images->ndims - 1 };
+    memcpy(j->found.input.dim, images->dim + 1, (images->ndims - 1) * sizeof(images->dim[0]));
     if (j->batch > images->dim[0])
         return job_fail(j, "batch", err,
                         "%" PRIu64 " is more than the %" PRIu64 " training samples", j->batch,

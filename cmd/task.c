@@ -28,14 +28,12 @@ static enum vb_st sort_classes(const struct job *job, struct task_shape *s)
 
 enum vb_st task_shape_make(const struct job *job, struct task_shape *out, struct vb_err *err)
 {
-    struct model_layer layer[JOB_LAYERS_MAX];
     struct task_shape s = { 0 };
     struct ps_var *var = NULL;
     enum vb_st st;
 
-    for (unsigned i = 0; i < job->nlayers; i++)
-        layer[i] = (struct model_layer){ .type = job->layer[i].type, .units = job->layer[i].units };
-    st = model_build(layer, job->nlayers, job->found.features, &s.model, &s.bad_layer, err);
+    st = model_build(job->model->layer, job->model->nlayers, &job->found.input, &s.model,
+                     &s.bad_layer, err);
     if (st == VB_OK)
         st = sort_classes(job, &s);
     if (st == VB_OK) {

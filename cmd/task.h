@@ -16,7 +16,7 @@ struct task_shape {
     uint32_t bad_layer; /* after a failure: which layer does not fit; nlayers: the list */
 };
 
-/* From a job whose found.features is known. gives: task_shape_fini, also after a failure. */
+/* From a job whose found.input is known. gives: task_shape_fini, also after a failure. */
 VB_MUST_CHECK enum vb_st task_shape_make(const struct job *job, struct task_shape *out,
                                          struct vb_err *err);
 void task_shape_fini(struct task_shape *s);

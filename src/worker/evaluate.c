@@ -20,7 +20,7 @@ static enum vb_st make_eval(struct task *t)
     for (uint32_t v = 0; v < m->nvars; v++)
         var[v] = (struct exec_var){ .node = m->var[v], .value = task_param(t, v) };
     st = exec_open(&(struct exec_params){ .graph = m->graph,
-                                          .fetch = &m->logits,
+                                          .fetch = &m->eval_logits,
                                           .nfetch = 1,
                                           .var = var,
                                           .nvars = m->nvars,
@@ -51,8 +51,8 @@ enum vb_st task_evaluate(struct task *t, double *accuracy_out)
 
         if (st != VB_OK)
             return st;
-        correct += kn_count_correct(exec_output(t->eval, t->p->model->logits), t->test.y, r.rows,
-                                    t->p->model->classes);
+        correct += kn_count_correct(exec_output(t->eval, t->p->model->eval_logits), t->test.y,
+                                    r.rows, t->p->model->classes);
     }
     *accuracy_out = (double)correct / (double)t->test.n;
     return VB_OK;

@@ -1,4 +1,4 @@
-#include "worker/model.h"
+#include "worker/model_priv.h"
 
 #include "base/random.h"
 #include "ops/ops.h"
@@ -8,91 +8,58 @@
 #include <stdio.h>
 #include <string.h>
 
-/* What is under construction. */
-struct build {
-    struct model *m;
-    struct gr_node *at; /* output of the layers so far */
-    unsigned nth_dense;
-    struct vb_err *err;
-};
-
-static enum vb_st add_op(struct build *b, const char *type, const char *name, struct gr_node *x,
-                         struct gr_node *y, struct gr_node **out)
+enum vb_st build_op(struct build *b, const char *type, struct gr_node *x, struct gr_node *y,
+                    const struct gr_attr *attr, struct gr_node **out)
 {
     struct gr_node *const in[] = { x, y };
 
-    return gr_add(b->m->graph, op_find(type), name, in, NULL, out, b->err);
+    return gr_add(b->m->graph, op_find(type), NULL, in, attr, out, b->err);
 }
 
-static enum vb_st add_var(struct build *b, const char *name, struct gr_shape shape,
-                          struct gr_node **out)
+enum vb_st build_var(struct build *b, const char *name, struct gr_shape shape,
+                     enum model_begin begin, double bound, struct gr_node **out)
 {
-    const enum vb_st st = gr_add_variable(b->m->graph, name, shape, out, b->err);
+    enum vb_st st = VB_OK;
 
-    if (st == VB_OK)
-        b->m->var[b->m->nvars++] = *out;
-    return st;
-}
-
-static enum vb_st dense(struct build *b, const struct model_layer *l)
-{
-    char name[GR_NAME_MAX];
-    struct gr_node *w = NULL, *bias = NULL, *y = NULL;
-    enum vb_st st;
-
-    if (b->at->shape.rank != 2) {
-        vb_err_set(b->err, "dense needs one row per sample");
-        return VB_INVAL;
+    if (b->evaluating) {
+        *out = gr_find(b->m->graph, name);
+        return VB_OK;
     }
-    b->nth_dense++;
-    snprintf(name, sizeof(name), "dense%u/weight", b->nth_dense);
-    st = add_var(b, name, (struct gr_shape){ .rank = 2, .dim = { b->at->shape.dim[1], l->units } },
-                 &w);
+    st = gr_add_variable(b->m->graph, name, shape, out, b->err);
     if (st != VB_OK)
         return st;
-    snprintf(name, sizeof(name), "dense%u/bias", b->nth_dense);
-    st = add_var(b, name, (struct gr_shape){ .rank = 1, .dim = { l->units } }, &bias);
-    if (st != VB_OK || (st = add_op(b, "matmul", NULL, b->at, w, &y)) != VB_OK)
-        return st;
-    return add_op(b, "bias_add", NULL, y, bias, &b->at);
+    (*out)->attr.i[0] = begin;
+    (*out)->attr.f[0] = bound;
+    b->m->var[b->m->nvars++] = *out;
+    return VB_OK;
 }
 
-static enum vb_st relu(struct build *b, const struct model_layer *l)
+void build_int(struct gr_attr *a, const char *type, const char *name, int64_t value)
 {
-    return add_op(b, "relu", NULL, b->at, NULL, &b->at);
+    const struct gr_type *t = op_find(type);
+
+    for (unsigned k = 0; t->ints[k] != NULL; k++)
+        if (strcmp(t->ints[k], name) == 0)
+            a->i[k] = value;
 }
 
-static enum vb_st softmax_cross_entropy(struct build *b, const struct model_layer *l)
+void build_real(struct gr_attr *a, const char *type, const char *name, double value)
 {
-    const enum vb_st st = gr_add_placeholder(b->m->graph, "labels", GR_I32,
-                                             (struct gr_shape){ .rank = 1, .dim = { GR_BATCH } },
-                                             &b->m->labels, b->err);
+    const struct gr_type *t = op_find(type);
 
-    if (st != VB_OK)
-        return st;
-    b->m->logits = b->at;
-    b->m->classes = b->at->shape.dim[1];
-    return add_op(b, "softmax_cross_entropy", "loss", b->at, b->m->labels, &b->m->loss);
+    for (unsigned k = 0; t->reals[k] != NULL; k++)
+        if (strcmp(t->reals[k], name) == 0)
+            a->f[k] = value;
 }
-
-/* A new layer is one line here and one function above. */
-static const struct layer_type {
-    struct model_layer_type about;
-    enum vb_st (*add)(struct build *b, const struct model_layer *l);
-} layer_types[] = {
-    { { "dense", true }, dense },
-    { { "relu", false }, relu },
-    { { "softmax_cross_entropy", false }, softmax_cross_entropy },
-};
 
 const struct model_layer_type *model_layer_type(size_t i)
 {
-    return i < VB_ARRAY_LEN(layer_types) ? &layer_types[i].about : NULL;
+    return i < layer_ntypes ? &layer_types[i].about : NULL;
 }
 
 static const struct layer_type *find_layer(const char *name)
 {
-    for (size_t i = 0; i < VB_ARRAY_LEN(layer_types); i++)
+    for (size_t i = 0; i < layer_ntypes; i++)
         if (strcmp(layer_types[i].about.name, name) == 0)
             return &layer_types[i];
     return NULL;
@@ -101,11 +68,12 @@ static const struct layer_type *find_layer(const char *name)
 static enum vb_st add_layers(struct build *b, const struct model_layer *layer, uint32_t n,
                              uint32_t *bad_out)
 {
+    b->at = b->m->x;
     for (uint32_t i = 0; i < n; i++) {
         const struct layer_type *t = find_layer(layer[i].type);
 
         *bad_out = i;
-        if (b->m->loss != NULL) {
+        if (b->loss != NULL) {
             vb_err_set(b->err, "%s comes after the loss, which must be the last layer",
                        layer[i].type);
             return VB_INVAL;
@@ -120,8 +88,8 @@ static enum vb_st add_layers(struct build *b, const struct model_layer *layer, u
             return st;
     }
     *bad_out = n;
-    if (b->m->loss == NULL || b->m->nvars == 0) {
-        vb_err_set(b->err, b->m->loss == NULL
+    if (b->loss == NULL || b->m->nvars == 0) {
+        vb_err_set(b->err, b->loss == NULL
                                ? "the last layer must be a loss, add softmax_cross_entropy"
                                : "there is nothing to learn, add a dense layer");
         return VB_INVAL;
@@ -129,32 +97,73 @@ static enum vb_st add_layers(struct build *b, const struct model_layer *layer, u
     return VB_OK;
 }
 
-enum vb_st model_build(const struct model_layer *layer, uint32_t nlayers, uint64_t features,
-                       struct model *out, uint32_t *bad_out, struct vb_err *err)
+uint64_t model_input_elems(const struct model_input *in)
 {
-    struct model m = { .nlayers = nlayers };
-    struct build b = { .m = &m, .err = err };
+    uint64_t n = 1;
+
+    for (uint32_t i = 0; i < in->rank; i++)
+        n *= in->dim[i];
+    return n;
+}
+
+/* Once more without what only training does, where there is any. */
+static enum vb_st add_evaluation(struct model *m, const struct model_layer *layer, uint32_t nlayers,
+                                 struct vb_err *err)
+{
+    struct build b = { .m = m, .err = err, .evaluating = true };
+    bool differs = false;
+    uint32_t bad = 0;
+
+    for (uint32_t i = 0; i < nlayers; i++)
+        differs |= find_layer(layer[i].type)->trains_otherwise;
+    m->eval_logits = m->logits;
+    m->eval_loss = m->loss;
+    if (!differs)
+        return VB_OK;
+    const enum vb_st st = add_layers(&b, layer, nlayers, &bad);
+
+    m->eval_logits = b.logits;
+    m->eval_loss = b.loss;
+    return st;
+}
+
+static enum vb_st add_all(struct model *m, const struct model_layer *layer, uint32_t nlayers,
+                          uint32_t *bad_out, struct vb_err *err)
+{
+    const struct gr_shape x = { .rank = 2, .dim = { GR_BATCH, model_input_elems(&m->input) } };
+    struct build b = { .m = m, .err = err };
+    enum vb_st st = gr_add_placeholder(m->graph, "x", m->input.dtype, x, &m->x, err);
+
+    if (st == VB_OK)
+        st = add_layers(&b, layer, nlayers, bad_out);
+    if (st != VB_OK)
+        return st;
+    m->logits = b.logits;
+    m->loss = b.loss;
+    m->loss_type = find_layer(layer[nlayers - 1].type)->about.name;
+    m->outputs = b.logits->shape.dim[b.logits->shape.rank - 1];
+    m->classes = VB_MAX(m->outputs, 2u);
+    st = gr_gradients(m->graph, op_find("add"), m->loss, m->var, m->nvars, m->grad, err);
+    return st == VB_OK ? add_evaluation(m, layer, nlayers, err) : st;
+}
+
+enum vb_st model_build(const struct model_layer *layer, uint32_t nlayers,
+                       const struct model_input *input, struct model *out, uint32_t *bad_out,
+                       struct vb_err *err)
+{
+    struct model m = { .nlayers = nlayers, .input = *input };
+    const size_t most = MODEL_LAYER_VARS * (size_t)nlayers + 1;
     enum vb_st st = gr_new(&m.graph);
 
     *bad_out = nlayers;
     if (st != VB_OK)
         return st;
-    m.var = calloc(2 * (size_t)nlayers + 1, sizeof(struct gr_node *));
-    m.grad = calloc(2 * (size_t)nlayers + 1, sizeof(struct gr_node *));
-    m.cls = calloc(2 * (size_t)nlayers + 1, sizeof(*m.cls));
-    if (m.var == NULL || m.grad == NULL) {
-        st = VB_NOMEM;
-        goto fail;
-    }
-    st = gr_add_placeholder(m.graph, "x", GR_F32,
-                            (struct gr_shape){ .rank = 2, .dim = { GR_BATCH, features } }, &m.x,
-                            err);
-    if (st != VB_OK)
-        goto fail;
-    b.at = m.x;
-    st = add_layers(&b, layer, nlayers, bad_out);
+    m.var = calloc(most, sizeof(struct gr_node *));
+    m.grad = calloc(most, sizeof(struct gr_node *));
+    m.cls = calloc(most, sizeof(*m.cls));
+    st = m.var == NULL || m.grad == NULL || m.cls == NULL ? VB_NOMEM : VB_OK;
     if (st == VB_OK)
-        st = gr_gradients(m.graph, op_find("add"), m.loss, m.var, m.nvars, m.grad, err);
+        st = add_all(&m, layer, nlayers, bad_out, err);
     if (st != VB_OK)
         goto fail;
     for (uint32_t i = 0; i < m.nvars; i++)
@@ -213,15 +222,26 @@ enum vb_st model_sort(struct model *m, const uint32_t *cls)
     return VB_OK;
 }
 
+static double glorot(const struct gr_shape *s)
+{
+    double n = 1;
+
+    for (uint32_t i = 0; i + 2 < s->rank; i++)
+        n *= (double)s->dim[i];
+    return sqrt(6.0 / (n * (double)s->dim[s->rank - 2] + n * (double)s->dim[s->rank - 1]));
+}
+
 void model_init(const struct gr_node *var, uint64_t seed, float *w)
 {
     const uint64_t n = gr_elems(var->shape, 0), stream = vb_hash_str(var->name);
 
-    if (var->shape.rank != 2) {
-        memset(w, 0, n * sizeof(*w));
+    if (var->attr.i[0] == MODEL_ONES || (var->attr.i[0] == MODEL_BY_RANK && var->shape.rank < 2)) {
+        for (uint64_t i = 0; i < n; i++)
+            w[i] = var->attr.i[0] == MODEL_ONES ? 1 : 0;
         return;
     }
-    const float bound = (float)sqrt(6.0 / ((double)var->shape.dim[0] + (double)var->shape.dim[1]));
+    const float bound =
+        (float)(var->attr.i[0] == MODEL_UNIFORM ? var->attr.f[0] : glorot(&var->shape));
 
     for (uint64_t i = 0; i < n; i++)
         w[i] = bound * (2.0f * vb_random_f32(seed, stream, i) - 1.0f);

@@ -148,6 +148,7 @@ enum vb_st task_step(struct task *t, const struct vb_perm *order, uint64_t step)
         struct exec_run r = exec_tree_place(m, t->nmicro);
 
         r.rows = feed_micro_batch(rows, first + m, nv, &from);
+        r.seed = vb_random_u64(t->p->seed, t->clock, first + m); /* whoever computes it */
         feed_rows(&t->train, order, at + from, r.rows);
         st = exec_run(t->exec, &r);
 

@@ -71,11 +71,13 @@ Test(job, a_good_job_is_read_and_found_good)
                                  "workers: 2\nvirtual_workers: 8\n",
                       true, &err),
                  VB_OK, "%s", err.text);
-    cr_assert(j.nlayers == 4 && j.layer[0].units == 5 && j.layer[2].units == 3);
-    cr_assert_str_eq(j.layer[3].type, "softmax_cross_entropy");
+    cr_assert(j.model->nlayers == 4 && j.model->layer[0].units == 5 &&
+              j.model->layer[2].units == 3);
+    cr_assert_str_eq(j.model->layer[3].type, "softmax_cross_entropy");
     cr_assert(j.own.optimizer.kind == KN_MOMENTUM && j.own.optimizer.beta1 == 0.25f);
     cr_assert(j.batch == 8 && j.epochs == 1 && j.start_timeout == 60 && j.transport == CL_AUTO);
-    cr_assert(j.found.features == 6 && j.found.train_samples == 20 && j.found.test_samples == 0);
+    cr_assert(model_input_elems(&j.found.input) == 6 && j.found.train_samples == 20 &&
+              j.found.test_samples == 0);
     snprintf(path, sizeof(path), "%s/images", dir);
     cr_assert_str_eq(j.data.train_images, path);
     job_fini(&j);
@@ -90,9 +92,9 @@ Test(job, what_does_not_load_is_one_line)
         { HEAD, " model: is missing or has no layer" },
         { HEAD "model: []\n", " model: is missing or has no layer" },
         { MODEL, " data.train.images: is missing" },
-        { HEAD "model:\n  - dense\n", "7: model: dense needs units, as in {dense: 256}" },
+        { HEAD "model:\n  - dense\n", "7: model: dense needs units, as in {dense: {units: 4}}" },
         { HEAD "model:\n  - dense: {}\n",
-          "7: model: dense needs units, as in {dense: {units: 256}}" },
+          "7: model: dense needs units, as in {dense: {units: 4}}" },
         { HEAD "model:\n  - dense: {unit: 3}\n", "7: unknown key 'unit'; did you mean 'units'?" },
         { HEAD "model:\n  - dense: 0\n", "7: units: '0' must be 1 or more" },
         { HEAD "model:\n  - relu: 3\n", "7: model: relu has no settings" },

@@ -19,7 +19,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
     if (st == VB_OK) {
         char *text = job_canonical(&job);
 
-        if (text == NULL || job.nlayers == 0)
+        if (text == NULL || job.model->nlayers == 0)
             abort();
         free(text);
     } else if (err.text[0] == '\0' && !failed) {

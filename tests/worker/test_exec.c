@@ -112,7 +112,9 @@ static struct model mlp(void)
     uint32_t bad = 0;
     struct vb_err err = { 0 };
 
-    cr_assert_eq(model_build(layers, 4, FEATURES, &m, &bad, &err), VB_OK, "%s", err.text);
+    cr_assert_eq(model_build(layers, 4, &(struct model_input){ .rank = 1, .dim = { FEATURES } }, &m,
+                             &bad, &err),
+                 VB_OK, "%s", err.text);
     return m;
 }
 

@@ -10,7 +10,7 @@
 static enum vb_st build(const struct model_layer *l, uint32_t n, struct model *m, uint32_t *bad,
                         struct vb_err *err)
 {
-    return model_build(l, n, 784, m, bad, err);
+    return model_build(l, n, &(struct model_input){ .rank = 1, .dim = { 784 } }, m, bad, err);
 }
 
 Test(model, an_mlp_has_its_variables_in_forward_order)
@@ -50,6 +50,9 @@ Test(model, what_does_not_fit_names_the_layer_and_the_reason)
           "after the loss" },
         { { { "dens", 10 } }, 1, 0, "unknown layer 'dens'" },
         { { { "dense", 0 }, { "softmax_cross_entropy", 0 } }, 2, 0, "" },
+        { { { "conv2d", 4 }, { "softmax_cross_entropy", 0 } }, 2, 0, "needs images" },
+        { { { "embedding", 4 }, { "softmax_cross_entropy", 0 } }, 2, 0, "symbols" },
+        { { { .type = "transformer_block", .heads = 2 } }, 1, 0, "a row for each position" },
     };
 
     for (size_t i = 0; i < VB_ARRAY_LEN(cases); i++) {
@@ -60,6 +63,70 @@ Test(model, what_does_not_fit_names_the_layer_and_the_reason)
         cr_assert_eq(build(cases[i].l, cases[i].n, &m, &bad, &err), VB_INVAL, "case %zu", i);
         cr_assert_eq(bad, cases[i].bad, "case %zu: layer %u", i, bad);
         cr_assert(strstr(err.text, cases[i].says) != NULL, "case %zu: %s", i, err.text);
+    }
+}
+
+Test(model, every_layer_can_be_built_and_evaluated_without_dropout)
+{
+    static const struct {
+        struct model_input in;
+        struct model_layer l[8];
+        uint32_t n, nvars;
+        uint64_t outputs;
+        bool differs;
+    } cases[] = {
+        { { GR_F32, 2, { 12, 10 }, 0, false },
+          { { .type = "conv2d", .units = 4, .kernel = 3, .stride = 1, .padding = MODEL_SAME },
+            { .type = "relu" },
+            { .type = "max_pool", .kernel = 2 },
+            { .type = "flatten" },
+            { .type = "dropout", .rate = 0.5 },
+            { .type = "dense", .units = 10 },
+            { .type = "softmax_cross_entropy" } },
+          7,
+          4,
+          10,
+          true },
+        { { GR_I32, 1, { 8 }, 20, false },
+          { { .type = "embedding", .units = 12 },
+            { .type = "position_embedding" },
+            { .type = "transformer_block", .heads = 3 },
+            { .type = "layer_norm", .eps = 1e-5 },
+            { .type = "dense", .units = 20 },
+            { .type = "softmax_cross_entropy" } },
+          6,
+          22,
+          20,
+          false },
+        { { GR_F32, 1, { 5 }, 0, false },
+          { { .type = "dense", .units = 1 }, { .type = "sigmoid_cross_entropy" } },
+          2,
+          2,
+          1,
+          false },
+        { { GR_F32, 1, { 5 }, 0, true },
+          { { .type = "dense", .units = 3 },
+            { .type = "tanh" },
+            { .type = "dense", .units = 1 },
+            { .type = "squared_error" } },
+          4,
+          4,
+          1,
+          false },
+    };
+
+    for (size_t i = 0; i < VB_ARRAY_LEN(cases); i++) {
+        struct model m;
+        struct vb_err err = { 0 };
+        uint32_t bad = 0;
+
+        cr_assert_eq(model_build(cases[i].l, cases[i].n, &cases[i].in, &m, &bad, &err), VB_OK,
+                     "case %zu: layer %u: %s", i, bad, err.text);
+        cr_assert(m.nvars == cases[i].nvars && m.outputs == cases[i].outputs, "case %zu: %u", i,
+                  m.nvars);
+        cr_assert_eq(m.eval_logits != m.logits, cases[i].differs);
+        cr_assert(gr_shape_eq(m.eval_logits->shape, m.logits->shape));
+        model_fini(&m);
     }
 }
 

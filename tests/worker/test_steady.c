@@ -282,7 +282,10 @@ int main(int argc, char **argv)
     struct vb_err err;
     uint32_t bad = 0;
 
-    need(model_build(layers, VB_ARRAY_LEN(layers), FEATURES, &m, &bad, &err) == VB_OK, "no model");
+    need(model_build(layers, VB_ARRAY_LEN(layers),
+                     &(struct model_input){ .rank = 1, .dim = { FEATURES } }, &m, &bad,
+                     &err) == VB_OK,
+         "no model");
     struct ps_var *var = model_vars(&m);
 
     need(ps_table_make(&(struct ps_table_params){ .var = var, .nvars = m.nvars, .nps = 1 }, &table,
